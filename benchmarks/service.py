@@ -278,7 +278,7 @@ def filled(url: str, rounds: int) -> None:
     answers.answer(database, [answers.Reply(made.id, "miss")], now=time.time())
     with database.read() as transaction:
         (row,) = transaction.fetch(statements.PAGE_ROUNDS, 1, -1, 1)
-        (template,) = transaction.fetch(statements.PAGE_ANSWERS, 1, -1, 1)
+        (template,) = transaction.fetch(statements.FIND_ANSWERS, 1, [0])
     for start in range(1, rounds, 20_000):
         numbers = range(start, min(start + 20_000, rounds))
         with database.write() as transaction:

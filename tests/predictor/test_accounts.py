@@ -10,6 +10,7 @@ import pytest
 from keyhole import HIT, MISS, Gate, Predictor, ScaledResiduals
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import answer_round
 from keyhole.predictor.setup import make_setup
 from keyhole.predictor.tally import Statistics, Sums
 from keyhole.scores import BestScore, Probabilities
@@ -224,7 +225,7 @@ def test_an_answer_with_parts_that_nobody_knows_is_none(answer: Any) -> None:
     case = setup.kind.read(setup, progress, [0.6, 0.4])
     opened: Any = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
     with pytest.raises(FeedbackError, match="is not an answer"):
-        progress.answer(setup, opened, answer)
+        answer_round(setup, progress, opened, answer)
     assert progress.tally.answered == 0
 
 
@@ -261,5 +262,5 @@ def test_an_answer_of_a_request_is_that_of_the_library(told: Any, given: Any) ->
     progress = setup.kind.start(setup)
     case = setup.kind.read(setup, progress, [0.6, 0.4])
     opened = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
-    progress.answer(setup, opened, told)
+    answer_round(setup, progress, opened, told)
     assert progress.pack(setup.learner) == predictor.progress.pack(setup.learner)

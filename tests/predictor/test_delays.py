@@ -4,7 +4,8 @@ import pytest
 
 from keyhole import HIT, Predictor, Probabilities
 from keyhole.errors import FeedbackError
-from keyhole.predictor.rounds import Recalled, measure_delay
+from keyhole.predictor.kinds import Recalled
+from keyhole.predictor.rounds import measure_delay
 from keyhole.scores.labels import Candidates
 
 

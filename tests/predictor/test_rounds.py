@@ -170,14 +170,15 @@ def test_a_chance_is_a_probability_above_0(chance: float) -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_an_answer_that_counts_several_times_is_heard_as_often(times: int) -> None:
-    learner = make("kt", alpha=0.1)
+    setup = Predictor("kt", alpha=0.1)._setup
+    learner = setup.learner
     progress, heard = (Progress.start(learner, watch=True) for _ in range(2))
     waiting = open_round(learner)
     progress.tally.predicted = heard.tally.predicted = 1
-    settle(learner, progress, waiting, Outcome(1.0, math.nan, weight=float(times)))
+    settle(setup, progress, waiting, Outcome(1.0, math.nan, weight=float(times)))
     for _ in range(times):
         heard.tally.answered = 0  # so that each is prompt
-        settle(learner, heard, waiting, Outcome(1.0, math.nan))
+        settle(setup, heard, waiting, Outcome(1.0, math.nan))
     assert learner.pack(progress.state) == learner.pack(heard.state)
     assert (progress.tally.answered, progress.tally.weight, progress.tally.misses) == (1, times, times)
     assert progress.watch is not None

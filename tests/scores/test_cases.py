@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from keyhole import Probabilities, QuantileBands, ScaledResiduals
-from keyhole.predictor.rounds import recall_round
+from keyhole.predictor.kinds import recall_shown
 from keyhole.scores import BestScore, BoundedResiduals, CustomScores
 
 NAMED = ["ant", "bee", "cat"]
@@ -75,9 +75,9 @@ def test_a_round_is_judged_from_memory_as_it_was_shown(score: Probabilities, thr
     shown = case.region(3, threshold)
     output, labels = case.pack()
     row = SimpleNamespace(number=3, threshold=threshold, size=shown.size, output=output, labels=labels)
-    kept = recall_round(score, row, then=2, memo=[])
-    assert (kept.prediction.id, kept.prediction.size, kept.then) == (3, shown.size, 2)
+    again, kept = recall_shown(score, row)
+    assert (again.id, again.size) == (3, shown.size)
     for label in (*NAMED, "dog"):
-        assert kept.case.score(label) == case.score(label)
-        assert (label in kept.prediction) == (label in shown)
-    assert kept.case.region(5, 0.0) == case.region(5, 0.0)
+        assert kept.score(label) == case.score(label)
+        assert (label in again) == (label in shown)
+    assert kept.region(5, 0.0) == case.region(5, 0.0)

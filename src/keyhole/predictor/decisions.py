@@ -126,7 +126,7 @@ class Decisions:
         states, memos, threshold = _list_states(progress, groups), list[Any](), -math.inf
         ask = Ask(draw)
         for state in states:
-            memo = learner.new_memo()
+            memo = learner.blank.copy()
             own = learner.choose_into(state, memo, ask)
             if own.__class__ is not float or own != own:
                 check_choice(learner.rule.name, own)

@@ -3,16 +3,11 @@
 A setup finds its kind once (``setup.kind``); predictor, store and file ask the kind, so that nobody
 else asks whether a predictor proposes sets or accepts answers. A further kind is a class with the
 members of ``Sets``, in ``Kind`` and in the table below it: mypy names every member that it lacks.
-
-In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that holds ``label``,
-``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance``, ``wrong``
-or ``judged`` where given.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from keyhole import scores
 from keyhole.errors import (
@@ -23,7 +18,7 @@ from keyhole.errors import (
     SnapshotError,
     TheoremError,
 )
-from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
+from keyhole.feedback import Feedback, check_enough, check_feedback
 from keyhole.learners import Learner, find
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import FOR_SETS, RuleKind
@@ -34,15 +29,43 @@ from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import CountedRound, Outcome, Tally
-from keyhole.scores import Case, Probabilities, Score
+from keyhole.scores import Case, LabelSet, Predicted, Probabilities, Score
 from keyhole.scores import Kind as KindName
 
 if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
-_WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
-_ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
+_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 _TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
+
+
+class Recalled(NamedTuple):
+    """A set of labels that was shown, again: as much of it as judging an answer takes."""
+
+    id: int
+    threshold: float
+    size: float
+    case: Any
+
+    def __contains__(self, label: object) -> bool:
+        return bool(self.case.score(label) >= self.threshold)
+
+    @property
+    def noun(self) -> str:
+        return LabelSet.noun
+
+    @property
+    def is_empty(self) -> bool:
+        return self.size == 0.0
+
+
+def recall_shown(score: Score[Predicted], kept: Any) -> tuple[Any, Case[Any]]:
+    """Return what a round showed, and its case, from what is kept of it: a row, or the like."""
+    case = score.unpack(kept.output, kept.labels)
+    # Without limits on its size, the set holds just the labels whose score reaches the threshold.
+    if getattr(case, "is_unlimited", False):
+        return _new(Recalled, (kept.number, kept.threshold, kept.size, case)), case
+    return case.region(kept.number, kept.threshold), case
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +151,10 @@ class Sets:
         self, setup: "Setup", kept: Any, *, then: int = 0, memo: bytes | None = None
     ) -> Round[Any]:
         """Return a round again from its row; without a memo, only to be judged and amended."""
-        learner = setup.learner
-        is_empty = memo is None or (learner.runs_interpreted and not learner.memory and not memo)
-        known = [] if is_empty else learner.layout.unpack_memo(memo or b"")
-        waiting = rounds.recall_round(setup.score, kept, then=then, memo=known)
-        if not learner.groups:
-            return waiting
-        groups = list_groups(learner, unpack_context(setup, kept.context))
-        return waiting._replace(groups=groups)
+        learner, (shown, case) = setup.learner, recall_shown(setup.score, kept)
+        known = [] if memo is None else learner.layout.unpack_memo(memo)
+        groups = list_groups(learner, unpack_context(setup, kept.context)) if learner.groups else ()
+        return _new(Round, (shown, case, known, then, groups))
 
     def choose_again(self, setup: "Setup", progress: Progress, waiting: Round[Any]) -> Any:
         """Return a memo as if an open round of another learner were asked about now."""
@@ -152,7 +171,7 @@ class Sets:
         """
         if own.threshold == shown.threshold or own.size == shown.size < math.inf:
             return answer
-        parts = _read_parts(answer)
+        parts = rounds.read_parts(answer)
         if "wrong" in parts or "judged" in parts:
             return None
         is_larger = own.threshold < shown.threshold
@@ -176,7 +195,8 @@ class Sets:
             memo = setup.learner.unpack_memo(waiting.memo)
         except InvalidError as error:
             raise SnapshotError(f"{error}; restore the key's state from a copy") from None
-        return rounds.recall_round(setup.score, waiting, then=waiting.then, memo=memo)
+        shown, case = recall_shown(setup.score, waiting)
+        return Round(shown, case, memo, waiting.then)
 
     def answer_event(
         self, setup: "Setup", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
@@ -200,30 +220,12 @@ class Sets:
             )
         return self.settle(setup, progress, waiting, outcome)
 
-    def settle(
-        self, setup: "Setup", progress: Progress, waiting: Round[Any], outcome: Outcome
-    ) -> Outcome:
-        rounds.settle(setup.learner, progress, waiting, outcome)
-        return outcome
+    settle = staticmethod(rounds.settle)
 
     def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:
         return rounds.read_answer(setup.learner, opened, label=truth)
 
-    def read_answer(
-        self, setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0
-    ) -> Outcome:
-        """Return what an answer says of a round, or raise; ``bias`` is added to a judge's word."""
-        parts = dict(_read_parts(answer))
-        hit, miss = parts.pop("hit", None), parts.pop("miss", None)
-        told = HIT if hit else MISS if miss else None
-        more = {"seed": setup.seed, "least_chance": setup.least_chance, **parts}
-        judged = more.pop("judged", None)
-        if judged is None:
-            return rounds.read_answer(setup.learner, waiting, told, **more)
-        if judged not in _WORDS or "wrong" in more:
-            raise FeedbackError(f"judged is {judged!r}; a judge says 'hit' or 'miss', without wrong")
-        word = HIT if judged == "hit" else MISS
-        return rounds.read_judged(setup.learner, waiting, word, told, bias=bias, **more)
+    read_answer = staticmethod(rounds.read_told)
 
     def count(self, setup: "Setup", progress: Progress, counted: CountedRound, *, then: int) -> None:
         """Count an answer of which nothing but its account is known; the learner does not hear it."""
@@ -311,15 +313,3 @@ def choose_score(learner: str | Learner | None) -> Score[Any]:
         return Probabilities()
     rule = learner.rule if isinstance(learner, Learner) else find(learner)
     return next(kind.default_score() for kind in _KINDS.values() if kind.rules == rule.kind)
-
-
-def _read_parts(answer: object) -> Mapping[str, Any]:
-    parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
-    if isinstance(parts, dict):
-        beside = parts.keys() - _ONE_OF
-        count = len(parts) - len(beside)
-        if (count == 1 or (count == 0 and "judged" in parts)) and beside <= BESIDE | {"judged"}:
-            return parts
-    raise FeedbackError(
-        f"{answer!r} is not an answer; give label, hit, miss, score, loss or skip, one of them"
-    )

@@ -338,7 +338,7 @@ class Predictor(Session[R]):
                     learner, asked, judged, answer, label=label, score=score, loss=loss, chance=chance,
                     bias=progress.tally.bias, seed=setup.seed, least_chance=setup.least_chance,
                 )  # fmt: skip
-            settle(learner, progress, asked, outcome)
+            settle(setup, progress, asked, outcome)
             del self._waiting[asked.prediction.id]
             if self._keeps:
                 self._keep(asked, outcome)
@@ -442,7 +442,7 @@ class Predictor(Session[R]):
         waiting = self._find_all(predictions)
         outcomes = batch.read_answers(learner, waiting, answers)
         for one, outcome in zip(waiting, outcomes, strict=True):
-            settle(learner, progress, one, outcome)
+            settle(self._setup, progress, one, outcome)
             self._close(one, outcome)
 
     def plot(self, *, window: int | None = None, axes: object = None) -> Any:

@@ -4,7 +4,7 @@ import copy
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any
 
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError
@@ -13,15 +13,15 @@ from keyhole.numeric import Array
 from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import RATES, Alarm, Watch
 from keyhole.predictor.scale import Scale
-from keyhole.predictor.tally import Outcome, Tally
+from keyhole.predictor.tally import FORMATS, Tally
 
 if TYPE_CHECKING:
-    from keyhole.predictor.rounds import Round
     from keyhole.predictor.setup import Setup
 
 VERSION = 2
 _HEAD = struct.Struct("<BB")  # version, what follows the tally
 _SCALE, _WATCH = 1, 2  # bits of what follows
+_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _WATCHED = struct.Struct(f"<qbqqqqqqdd5d{RATES}d{RATES}d{RATES}q")
 
 
@@ -43,11 +43,6 @@ class Progress:
 
     def read(self, score: Any, output: Any) -> Any:
         return score.read(output) if self.scale is None else self.scale.fit(score).read(output)
-
-    def answer(self, setup: "Setup", waiting: "Round", answer: object) -> Outcome:
-        """Learn what an answer says of an open round; or raise, unchanged."""
-        outcome = setup.kind.read_answer(setup, waiting, answer, bias=self.tally.bias)
-        return setup.kind.settle(setup, self, waiting, outcome)
 
     def calibrate(
         self,
@@ -85,13 +80,14 @@ class Progress:
 
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""
+        tally = pack_tally(self.tally)
         scale = b"" if self.scale is None else self.scale.pack()
         watch = b"" if self.watch is None else pack_watch(self.watch)
         head = _HEAD.pack(VERSION, (_SCALE if scale else 0) | (_WATCH if watch else 0))
         state = learner.layout.pack(self.state)
         if self.states:
             state += b"".join([learner.layout.pack(one) for one in self.states])
-        return head + self.tally.pack() + scale + watch + state
+        return head + tally + scale + watch + state
 
     @classmethod
     def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress":
@@ -104,7 +100,7 @@ class Progress:
                 "upgrade keyhole-conformal"
             )
         rest = content[_HEAD.size :]
-        tally, taken = Tally.unpack(rest, groups=setup.groups, decides=setup.kind.decides)
+        tally, taken = unpack_tally(rest, groups=setup.groups, decides=setup.kind.decides)
         rest = rest[taken:]
         scale, taken = Scale.unpack(rest) if follows & _SCALE else (None, 0)
         watch = None
@@ -125,6 +121,25 @@ def _unpack_states(setup: "Setup", content: bytes) -> list[Any]:
     own = content if not more else content[: len(content) - more * size]
     ends = range(len(own), len(content), size)
     return [learner.unpack(own), *(learner.unpack(content[at : at + size]) for at in ends)]
+
+
+def pack_tally(tally: Tally) -> bytes:
+    names, numbers = FORMATS[tally.decides]
+    values = [getattr(tally, name) for name in names]
+    return numbers.pack(*values) + b"".join(starmap(_MEMBER.pack, tally.members))
+
+
+def unpack_tally(content: bytes, *, groups: int, decides: bool) -> tuple[Tally, int]:
+    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
+    names, numbers = FORMATS[decides]
+    start, end = numbers.size, numbers.size + groups * _MEMBER.size
+    if len(content) < end:
+        raise SnapshotError(
+            f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
+        )
+    counts: Any = dict(zip(names, numbers.unpack_from(content), strict=True))
+    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
+    return Tally(**counts, members=members, decides=decides), end
 
 
 def pack_watch(watch: Watch) -> bytes:

@@ -1,16 +1,23 @@
 """One round: what is proposed, what an answer to it means, and what the answered rounds add up to.
 
 The predictor keeps its rounds in memory and the store keeps them in a database; both play them here.
+
+In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that holds ``label``,
+``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance``, ``wrong``
+or ``judged`` where given.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.feedback import (
+    BESIDE,
+    HIT,
     LEAST_CHANCE,
+    MISS,
     Answer,
     Needs,
     check_chance,
@@ -28,15 +35,19 @@ from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome, Tally, amend_misses, count_check
-from keyhole.scores import Case, LabelSet, Predicted, Score
+from keyhole.scores import Case, LabelSet, Predicted
 
 MISSING: Any = object()
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from keyhole.predictor.setup import Setup
+
     R = TypeVarWithDefault("R", bound=Predicted, default=LabelSet)
 else:
     R = TypeVar("R", bound=Predicted)
+_WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
+_ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
 _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
@@ -57,37 +68,6 @@ class Round(NamedTuple, Generic[R]):
     memo: Any
     then: int
     groups: tuple[int, ...] = ()
-
-
-class Recalled(NamedTuple):
-    """A set of labels that was shown, again: as much of it as judging an answer takes."""
-
-    id: int
-    threshold: float
-    size: float
-    case: Any
-
-    def __contains__(self, label: object) -> bool:
-        return bool(self.case.score(label) >= self.threshold)
-
-    @property
-    def noun(self) -> str:
-        return LabelSet.noun
-
-    @property
-    def is_empty(self) -> bool:
-        return self.size == 0.0
-
-
-def recall_round(score: Score[Predicted], kept: Any, *, then: int, memo: Any) -> Round[Any]:
-    """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
-    case = score.unpack(kept.output, kept.labels)
-    # Without limits on its size, the set holds just the labels whose score reaches the threshold.
-    if getattr(case, "is_unlimited", False):
-        shown = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
-    else:
-        shown = case.region(kept.number, kept.threshold)
-    return _new(Round, (shown, case, memo, then, ()))
 
 
 def propose(
@@ -138,9 +118,9 @@ def listen(learner: Learner, progress: Progress, speaker: object) -> None:
         observe(state, memo, Answer(miss=_UNKNOWN, score=score, weight=share))
 
 
-def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
+def settle(setup: "Setup", progress: Progress, waiting: Round[R], outcome: Outcome) -> Outcome:
     """Teach the progress what an answer came to, by its weight; or raise, unchanged."""
-    tally = progress.tally
+    learner, tally = setup.learner, progress.tally
     shown, case, memo, then, groups = waiting
     miss, score, unreachable, residual, weight, check = outcome
     age, stale, loss = 0.0, 0.0, miss
@@ -173,6 +153,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         and check is None
     ):
         _note_unusual(tally, outcome, threshold=shown.threshold, alpha=learner.alpha)
+    return outcome
 
 
 def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: float) -> None:
@@ -266,6 +247,39 @@ def measure_delay(number: int, then: int, predicted: int, answered: int) -> tupl
         return age, age
     share = (answered + 1.0) / (number + 1.0)
     return age, age + gap * (share if share < 1.0 else 1.0)
+
+
+def answer_round(setup: "Setup", progress: Progress, waiting: Round[Any], answer: object) -> Outcome:
+    """Teach the progress what an answer says, as a log has it; or raise, unchanged."""
+    outcome = setup.kind.read_answer(setup, waiting, answer, bias=progress.tally.bias)
+    return setup.kind.settle(setup, progress, waiting, outcome)
+
+
+def read_told(setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0) -> Outcome:
+    """Return what an answer says, as a log has it, or raise; ``bias`` is added to a judge's word."""
+    parts = dict(read_parts(answer))
+    hit, miss = parts.pop("hit", None), parts.pop("miss", None)
+    told = HIT if hit else MISS if miss else None
+    more = {"seed": setup.seed, "least_chance": setup.least_chance, **parts}
+    judged = more.pop("judged", None)
+    if judged is None:
+        return read_answer(setup.learner, waiting, told, **more)
+    if judged not in _WORDS or "wrong" in more:
+        raise FeedbackError(f"judged is {judged!r}; a judge says 'hit' or 'miss', without wrong")
+    word = HIT if judged == "hit" else MISS
+    return read_judged(setup.learner, waiting, word, told, bias=bias, **more)
+
+
+def read_parts(answer: object) -> Mapping[str, Any]:
+    parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
+    if isinstance(parts, dict):
+        beside = parts.keys() - _ONE_OF
+        count = len(parts) - len(beside)
+        if (count == 1 or (count == 0 and "judged" in parts)) and beside <= BESIDE | {"judged"}:
+            return parts
+    raise FeedbackError(
+        f"{answer!r} is not an answer; give label, hit, miss, score, loss or skip, one of them"
+    )
 
 
 def read_answer(

@@ -4,19 +4,16 @@ import math
 import struct
 from dataclasses import dataclass, field, fields
 from functools import reduce
-from itertools import starmap
 from operator import add
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from keyhole.errors import SnapshotError
 from keyhole.numeric import Array
 
 _ENDLESS = math.inf
 _CAUTION, _CHECKS = 20, 400  # checks that are as good as made at the start, and that are averaged
 _RECENT = 1_000  # answers over which staleness is averaged
-_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _MEDIAN_PACE, _MEDIAN_LEAST = 0.02, 0.001  # how far one size moves the running median
 
 
@@ -127,26 +124,8 @@ class Tally:
 
     def dump(self) -> dict[str, Any]:
         """Return what a file keeps, by name."""
-        names, _ = _FORMATS[self.decides]
+        names, _ = FORMATS[self.decides]
         return {name: getattr(self, name) for name in (*names, "members")}
-
-    def pack(self) -> bytes:
-        names, numbers = _FORMATS[self.decides]
-        values = [getattr(self, name) for name in names]
-        return numbers.pack(*values) + b"".join(starmap(_MEMBER.pack, self.members))
-
-    @classmethod
-    def unpack(cls, content: bytes, *, groups: int, decides: bool) -> tuple[Self, int]:
-        """Return the tally that was packed, of so many groups, and where it ends; or raise."""
-        names, numbers = _FORMATS[decides]
-        start, end = numbers.size, numbers.size + groups * _MEMBER.size
-        if len(content) < end:
-            raise SnapshotError(
-                f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
-            )
-        counts: Any = dict(zip(names, numbers.unpack_from(content), strict=True))
-        members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
-        return cls(**counts, members=members, decides=decides), end
 
     @property
     def miss_rate(self) -> float:
@@ -276,7 +255,7 @@ _DECIDED = [
     "predicted", "answered", "accepted", "weight", "misses", "expired", "skipped", "floor", "amended",
     "bias", "checks", "calibrated", "calibrated_excess", "heaviest", "lowest", "highest", "most_open",
 ]  # fmt: skip
-_FORMATS = {
+FORMATS = {
     False: (_COUNTED, struct.Struct("<qqddddqqqqqdqddddqddddqq")),
     True: (_DECIDED, struct.Struct("<qqqddqqqddqqddddq")),
 }

@@ -21,7 +21,6 @@ from keyhole.service.http.views import JsonResponse
 from keyhole.service.store.log import export, history
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import (
-    amendments,
     answers,
     calibrations,
     erasures,
@@ -195,8 +194,7 @@ async def _settle(
     """Settle replies, each in the queue of its stream; let the request log say in which ones."""
     state, token = request.app.state, request.state.token
     check = partial(check_stream, token) if token is not None and token.streams else None
-    make_tasks = amendments.make_tasks if amends else answers.make_tasks
-    tasks = make_tasks(replies, now=state.clock(), check=check)
+    tasks = answers.make_tasks(replies, now=state.clock(), amends=amends, check=check)
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     names = state.queues.names
     streams = sorted({names[task.stream] for task in tasks if task.stream in names})

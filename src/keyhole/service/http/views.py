@@ -17,7 +17,6 @@ from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
 from keyhole.scores import find_labels
-from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.shadows import Shadow, list_levels
@@ -37,7 +36,7 @@ class JsonResponse(Response):
 
 def show_round(found: LogEntry) -> wire.RoundView:
     row, answered, amended, final = found.row, found.answered, found.amended, found.final
-    contents: Any = Contents() if found.region is None else found.region.contents
+    contents: Any = found.contents
     erased = found.is_erased
     return wire.RoundView(
         round=row.number,

@@ -59,7 +59,7 @@ def create(
     From ``expires`` on it is good for nothing, and ``streams`` is what the names of the streams begin
     with that it is for.
     """
-    row, token = _make(name, scopes=scopes, now=now, expires=expires, streams=streams)
+    row, token = _make(name, scopes, now, expires, streams)
     with database.write() as transaction:
         transaction.insert(tokens, [row])
     return token
@@ -70,9 +70,9 @@ def create_first(database: Database, *, now: float) -> str | None:
 
     Its owner alone may read that file; the database has the digest alone, as of any token.
     """
-    row, token = _make("first", scopes=[Scope.ADMIN], now=now)
+    row, token = _make("first", [Scope.ADMIN], now)
     with database.write() as transaction:
-        database.backend.lock_schema(transaction)  # Two services may start at once.
+        database.lock_schema(transaction)  # Two services may start at once.
         if transaction.fetch(statements.FIND_TOKEN_IN_USE):
             return None
         transaction.insert(tokens, [row])
@@ -97,12 +97,7 @@ def find_first(database: Database, *, now: float) -> str:
 
 
 def _make(
-    name: str,
-    *,
-    scopes: Sequence[str],
-    now: float,
-    expires: float | None = None,
-    streams: str = "",
+    name: str, scopes: Sequence[str], now: float, expires: float | None = None, streams: str = ""
 ) -> tuple[TokenRow, str]:
     try:
         checked = sorted({Scope(scope) for scope in scopes})
@@ -123,10 +118,9 @@ def _make(
 
 
 def revoke(database: Database, id: str, *, now: float) -> None:
-    """Make a token useless, or raise if there is none of this id."""
     with database.write() as transaction:
-        changed = transaction.change(statements.REVOKE_TOKEN, now, id)
-    if changed == 0:
+        revoked = transaction.fetch(statements.REVOKE_TOKEN, now, id)
+    if not revoked:
         raise TokenError(f"there is no token {id!r} in use; see keyhole token list")
 
 
@@ -142,7 +136,6 @@ def in_use(database: Database) -> bool:
 
 
 def verify(database: Database, given: str, *, now: float) -> Token:
-    """Return what is known of a token, or raise if it is not good."""
     prefix, _, rest = given.partition("_")
     id_, _, secret = rest.partition("_")
     with database.read() as transaction:

@@ -12,8 +12,9 @@ from keyhole.service.store.sql.schema import AlarmRow, SnapshotRow, alarms, snap
 from keyhole.service.store.sql.schema import answers as answered
 from keyhole.service.store.streams import answers, changes, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import Query, pack_metadata
-from keyhole.service.store.streams.stream import write_stream
+from keyhole.service.store.streams.stream import change_stream, write_stream
 from tests.service.scene import read_table, run_sql
 
 NOW = 1_800_000_000.0
@@ -266,12 +267,11 @@ def test_a_curve_shows_the_newest_hundred_alarms_and_changes_of_its_own_stream(
 ) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     for name in ("pets", "other"):
-        stream = registry.create(light, name, setup=setup, now=NOW)
-    with light.write() as connection:
+        registry.create(light, name, setup=setup, now=NOW)
+    with change_stream(light, "other") as work:
         for n in range(1, 103):
-            connection.insert(alarms, [AlarmRow(1, n, NOW, 1, 1, NOW)])
-            changes.note(connection, stream, kind=changes.CHANGED, content={"window": n}, now=NOW)
-        write_stream(connection, stream)
+            work.transaction.insert(alarms, [AlarmRow(1, n, NOW, 1, 1, NOW)])
+            changes.note(work, Change(NOW, changes.CHANGED, {"window": n}))
     _, curve = history.curve(light, "pets", points=10)
     assert [one.raised for one in curve.alarms] == list(range(3, 103))
     assert curve.changes == []

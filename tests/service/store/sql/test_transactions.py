@@ -77,10 +77,11 @@ def test_lists_may_have_any_length(filled: Database, sought: list[str]) -> None:
         assert transaction.fetch(SOME, 1.5, sought) == sorted({"b", "c"} & set(sought))
 
 
-def test_what_changed_is_counted(filled: Database) -> None:
+def test_what_changed_is_returned(filled: Database) -> None:
+    revoke = Statement(f"{REVOKE.text} RETURNING id", read_scalar)
     with filled.write() as transaction:
-        assert transaction.change(REVOKE, 9.0, "feedback", "two") == 2
-        assert transaction.change(REVOKE, 9.0, "feedback", "none") == 0
+        assert sorted(transaction.fetch(revoke, 9.0, "feedback", "two")) == ["b", "c"]
+        assert transaction.fetch(revoke, 9.0, "feedback", "none") == []
     assert [row[2::3] for row in look(filled)] == [("read", None), *[("feedback", 9.0)] * 2]
 
 

@@ -20,20 +20,8 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from keyhole.service.store.sql.schema import (
-    ERASABLE,
-    HASHED,
-    TABLES,
-    AmendmentRow,
-    AnswerRow,
-    ChangeRow,
-    RoundRow,
-    Table,
-    amendments,
-    answers,
-    changes,
-    rounds,
-)
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.schema import AmendmentRow, AnswerRow, ChangeRow, RoundRow, Table
 
 if TYPE_CHECKING:
     from keyhole.service.store.streams.stream import UnitOfWork
@@ -46,19 +34,15 @@ _SALT, TAG = 16, 8  # bytes, of an id its last
 _SIZE = 16
 _pack_real, _pack_whole = struct.Struct("<cd").pack, struct.Struct("<cq").pack
 
-_TABLES: Mapping[type[LogRow], Table[Any]] = {
-    RoundRow: rounds,
-    AnswerRow: answers,
-    AmendmentRow: amendments,
-    ChangeRow: changes,
-}
+_LOG = schema.rounds, schema.answers, schema.amendments, schema.changes
+_TABLES: Mapping[Any, Table[Any]] = {table.row: table for table in _LOG}
 
 
 def _list_readers(
     hashed: Mapping[tuple[str, int], str],
 ) -> dict[tuple[str, int], tuple[bytes, Any, tuple[type, ...]]]:
     """Return by name and format what no others are hashed with, what reads the fields, their kinds."""
-    kinds = {one.name: {column.name: column.kind for column in one.columns} for one in TABLES}
+    kinds = {one.name: {column.name: column.kind for column in one.columns} for one in schema.TABLES}
     return {
         (name, number): (
             f"{name}.{number}".encode(),
@@ -69,7 +53,7 @@ def _list_readers(
     }
 
 
-_READERS, _ERASABLE = _list_readers(HASHED), _list_readers(ERASABLE)
+_READERS, _ERASABLE = _list_readers(schema.HASHED), _list_readers(schema.ERASABLE)
 
 
 def add_row(work: "UnitOfWork", row: NewRow) -> NewRow:

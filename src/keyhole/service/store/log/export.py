@@ -11,15 +11,15 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import is_miss
-from keyhole.scores import Case, Predicted
 from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
@@ -30,39 +30,79 @@ from keyhole.service.wire.responses import show_time
 _PIECE = 65_536  # characters of lines that are sent at once
 _ROWS_AT_ONCE, _GROUP = 5000, 4_000_000  # rows, and characters of text, of a row group of Parquet
 _Cells = tuple[object, ...]
+T = TypeVar("T")
 # What was sent with a round and is neither its output nor read by us, as the log keeps it.
 _DECODED = {"output", "labels", "context", "metadata"}
 _SENT = [name for name in ERASABLE["rounds", FORMAT["rounds"]].split() if name not in _DECODED]
+
+
+def _dump(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+def _dump_label(entry: LogEntry) -> str | None:
+    final = entry.final
+    if final is None or final.kind != "label" or entry.is_erased:
+        return None
+    return json.dumps(json.loads(final.answer)["label"])
+
+
+def _dump_levels(entry: LogEntry) -> str | None:
+    """Return what was shown on each of several levels, and whether it missed."""
+    if not (entry.alphas and entry.regions):
+        return None
+    shown = list[dict[str, object]]()
+    for alpha, region, miss in zip(entry.alphas, entry.regions, entry.misses, strict=True):
+        labels, ends, _ = region.contents
+        finite = [end if math.isfinite(end) else None for end in ends or ()]
+        what = dict(zip(("lower", "upper"), finite, strict=True)) if finite else {"labels": labels}
+        shown.append({"alpha": alpha, "threshold": region.threshold, **what, "missed": is_miss(miss)})
+    return json.dumps(shown)
+
+
+def _read_sent(name: str) -> Callable[[LogEntry], object]:
+    return lambda entry: _dump(getattr(entry.row, name))
+
+
 _TEXT, _REAL, _JSON = "string", "float64", "JSON"
-# The columns, and what each holds; JSON is text, but for JSON lines.
-_KINDS = {
-    "round": "int64",
-    "id": _TEXT,
-    "predicted_at": _TEXT,
-    "threshold": _REAL,
-    "size": _REAL,
-    "lower": _REAL,
-    "upper": _REAL,
-    "labels": _JSON,
-    "candidates": _JSON,
-    "scores": _JSON,
-    "features": _JSON,
-    "groups": _JSON,
-    "answer": _TEXT,
-    "true_label": _JSON,
-    "missed": "bool",
-    "miss": _REAL,
-    "weight": _REAL,
-    "score": _REAL,
-    "answered_at": _TEXT,
-    "amended_at": _TEXT,
-    "first_answer": _JSON,
-    **dict.fromkeys(_SENT, _JSON),
-    "metadata": _JSON,
-    "erased": "bool",
-    "levels": _JSON,
+_NO_ENDS = None, None
+# The columns: what each holds, and what reads it; JSON is text, but for JSON lines.
+_COLUMNS: dict[str, tuple[str, Callable[[LogEntry], object]]] = {
+    "round": ("int64", attrgetter("row.number")),
+    "id": (_TEXT, attrgetter("id")),
+    "predicted_at": (_TEXT, lambda entry: show_time(entry.row.at)),
+    "threshold": (_REAL, lambda entry: entry.shown[0]),
+    "size": (_REAL, lambda entry: entry.shown[1]),
+    "lower": (_REAL, lambda entry: (entry.contents.ends or _NO_ENDS)[0]),
+    "upper": (_REAL, lambda entry: (entry.contents.ends or _NO_ENDS)[1]),
+    "labels": (_JSON, lambda entry: _dump(entry.contents.labels)),
+    # Positions need no names.
+    "candidates": (_JSON, lambda entry: _dump(entry.candidates[0] and list(entry.candidates[0]))),
+    "scores": (_JSON, lambda entry: _dump(entry.candidates[1])),
+    "features": (_JSON, lambda entry: _dump(entry.known.features)),
+    "groups": (_JSON, lambda entry: _dump(entry.known.groups or None)),
+    "answer": (_TEXT, lambda entry: getattr(entry.final, "kind", None)),
+    "true_label": (_JSON, _dump_label),
+    "missed": ("bool", lambda entry: is_miss(entry.misses[0])),
+    "miss": (_REAL, lambda entry: entry.misses[0]),
+    "weight": (_REAL, lambda entry: getattr(entry.final, "weight", None)),
+    "score": (_REAL, lambda entry: getattr(entry.final, "score", None)),
+    "answered_at": (_TEXT, lambda entry: entry.answered and show_time(entry.answered.at)),
+    "amended_at": (_TEXT, lambda entry: entry.amended and show_time(entry.amended.at)),
+    "first_answer": (
+        _JSON,
+        lambda entry: (entry.amended and getattr(entry.answered, "answer", "")) or None,
+    ),
+    **{name: (_JSON, _read_sent(name)) for name in _SENT},
+    "metadata": (_JSON, lambda entry: _dump(entry.metadata)),
+    "erased": ("bool", attrgetter("is_erased")),
+    "levels": (_JSON, _dump_levels),
 }
-COLUMNS = tuple(_KINDS)
+COLUMNS = tuple(_COLUMNS)
+
+
+def _row(entry: LogEntry) -> _Cells:
+    return tuple([read(entry) for _, read in _COLUMNS.values()])
 
 
 class Format(StrEnum):
@@ -93,27 +133,34 @@ def csv_lines(database: Database, name: str) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\r\n"
     for entry in log(database, name):
         buffer = io.StringIO()
-        csv.writer(buffer).writerow("" if cell is None else cell for cell in _row(entry))
+        csv.writer(buffer).writerow(_row(entry))
         yield buffer.getvalue()
 
 
 def _join_lines(lines: Iterator[str]) -> Iterator[bytes]:
     """Yield lines many at a time: each piece that is sent takes a turn of a thread."""
-    held, size = list[str](), 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size >= _PIECE:
-            yield "".join(held).encode()
+    for held in _gather(lines, len, room=_PIECE):
+        yield "".join(held).encode()
+
+
+def _gather(items: Iterator[T], measure: Callable[[T], int], *, room: int) -> Iterator[list[T]]:
+    """Yield items in groups, of so many, or of so much text."""
+    held, size = list[T](), 0
+    for item in items:
+        held.append(item)
+        size += measure(item)
+        if len(held) == _ROWS_AT_ONCE or size >= room:
+            yield held
             held, size = [], 0
-    yield "".join(held).encode()
+    if held:
+        yield held
 
 
 def _write_json(row: _Cells) -> str:
     """Return a row as an object; what is JSON in the columns of the other formats is so here too."""
     cells = [
         f"{json.dumps(name)}: {cell if kind is _JSON and cell is not None else _write_cell(cell)}"
-        for (name, kind), cell in zip(_KINDS.items(), row, strict=True)
+        for (name, (kind, _)), cell in zip(_COLUMNS.items(), row, strict=True)
     ]
     return f"{{{', '.join(cells)}}}\n"
 
@@ -134,48 +181,26 @@ def _find_parquet() -> Any:
     return arrow
 
 
-class _Written:
-    """A file that holds what was written until it is taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-
-    def write(self, content: Any) -> int:
-        self._content += content
-        return len(content)
-
-    def flush(self) -> None:
-        """Do nothing: it is taken in time."""
-
-    def take(self) -> bytes:
-        content, self._content = bytes(self._content), bytearray()
-        return content
-
-
 def _write_parquet(rows: Iterator[_Cells], arrow: Any) -> Iterator[bytes]:
-    kinds = [(name, _TEXT if kind is _JSON else kind) for name, kind in _KINDS.items()]
+    kinds = [(name, _TEXT if kind is _JSON else kind) for name, (kind, _) in _COLUMNS.items()]
     columns = [(name, arrow.type_for_alias(kind)) for name, kind in kinds]
-    schema, written = arrow.schema(columns), _Written()
+    schema, written = arrow.schema(columns), io.BytesIO()
     with arrow.parquet.ParquetWriter(arrow.PythonFile(written, "w"), schema) as writer:
-        for block in _gather(rows):
+        for block in _gather(rows, _measure_text, room=_GROUP):
             writer.write_table(arrow.Table.from_arrays([*zip(*block, strict=True)], schema=schema))
-            yield written.take()
-    yield written.take()
+            yield _take(written)
+    yield _take(written)
 
 
-def _gather(rows: Iterator[_Cells]) -> Iterator[list[_Cells]]:
-    """Yield rows in groups, of so many, or of so much text."""
-    held, size = list[_Cells](), 0
-    for row in rows:
-        held.append(row)
-        size += sum(len(cell) for cell in row if isinstance(cell, str))
-        if len(held) == _ROWS_AT_ONCE or size >= _GROUP:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+def _take(written: io.BytesIO) -> bytes:
+    content = written.getvalue()
+    written.seek(0)
+    written.truncate()
+    return content
+
+
+def _measure_text(row: _Cells) -> int:
+    return sum(len(cell) for cell in row if isinstance(cell, str))
 
 
 def write(database: Database, name: str, path: Path) -> None:
@@ -201,66 +226,3 @@ def describe_scores(database: Database, name: str) -> str:
     predicted = stream.tally.predicted
     share = scores / predicted if predicted else 0.0
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
-
-
-def _row(entry: LogEntry) -> _Cells:
-    row = entry.row
-    return (
-        row.number,
-        entry.id,
-        show_time(row.at),
-        *entry.shown,
-        *_list_contents(entry.region),
-        *_list_candidates(entry.case),
-        _dump(entry.known.features),
-        _dump(entry.known.groups or None),
-        *_list_answer(entry),
-        *(_dump(getattr(row, name)) for name in _SENT),
-        _dump(entry.metadata),
-        entry.is_erased,
-        _dump(_list_levels(entry) if entry.alphas and entry.regions else None),
-    )
-
-
-def _dump(value: object) -> str | None:
-    return None if value is None else json.dumps(value)
-
-
-def _list_levels(entry: LogEntry) -> list[dict[str, object]]:
-    """Return what was shown on each level, and whether it missed."""
-    shown = list[dict[str, object]]()
-    for alpha, region, miss in zip(entry.alphas, entry.regions, entry.misses, strict=True):
-        labels, ends, _ = region.contents
-        finite = None if ends is None else [end if math.isfinite(end) else None for end in ends]
-        what = (
-            {"labels": labels} if finite is None else dict(zip(("lower", "upper"), finite, strict=True))
-        )
-        shown.append({"alpha": alpha, "threshold": region.threshold, **what, "missed": is_miss(miss)})
-    return shown
-
-
-def _list_answer(entry: LogEntry) -> tuple[object, ...]:
-    """Return what the answer came to in the end, and the first one where that was another."""
-    found, answered, amended = entry.final, entry.answered, entry.amended
-    if found is None or answered is None:
-        return (None,) * 9
-    tells = found.kind == "label" and not entry.is_erased
-    label = json.dumps(json.loads(found.answer)["label"]) if tells else None
-    miss, at = entry.misses[0], show_time(answered.at)
-    first = (None, None) if amended is None else (show_time(amended.at), answered.answer or None)
-    return found.kind, label, is_miss(miss), miss, found.weight, found.score, at, *first
-
-
-def _list_candidates(case: Case[Any] | None) -> tuple[str | None, str | None]:
-    """Return all labels that could have been in the set, and their scores; positions need no names."""
-    labels, scores = getattr(case, "candidates", (None, None))
-    return _dump(None if labels is None else list(labels)), _dump(scores)
-
-
-def _list_contents(
-    region: Predicted | None,
-) -> tuple[float | None, float | None, str | None]:
-    if region is None:
-        return None, None, None
-    labels, ends, _ = region.contents
-    return *(ends or (None, None)), _dump(labels)

@@ -3,7 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Predicted, Region
+from keyhole.scores.regions import Contents
 from keyhole.service.store.log.chain import make_id
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
@@ -23,11 +25,7 @@ from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import list_filters
 from keyhole.service.store.streams.shadows import load_shadows, show_misses, show_regions, unpack_reals
-from keyhole.service.store.streams.stream import (
-    Stream,
-    find_stream,
-    make_round_error,
-)
+from keyhole.service.store.streams.stream import Stream, find_stream, make_round_error
 from keyhole.service.store.streams.updates import list_misses
 from keyhole.service.wire.responses import RecentRounds
 
@@ -74,12 +72,12 @@ class LogEntry:
     answered: AnswerRow | None
     amended: AmendmentRow | None
     id: str
-    case: Case[Predicted] | None
-    regions: tuple[Region, ...]  # on each level, the smallest alpha first
     alphas: tuple[float, ...]  # of several levels
-    known: Known
-    answer: Any
-    metadata: dict[str, Any] | None
+    case: Case[Predicted] | None = None
+    regions: tuple[Region, ...] = ()  # on each level, the smallest alpha first
+    known: Known = field(default_factory=Known)
+    answer: Any = None
+    metadata: dict[str, Any] | None = None
 
     @property
     def is_erased(self) -> bool:
@@ -94,6 +92,16 @@ class LogEntry:
     @property
     def region(self) -> Region | None:
         return self.regions[0] if self.regions else None
+
+    @property
+    def contents(self) -> Contents:
+        return Contents() if self.region is None else self.region.contents
+
+    @cached_property
+    def candidates(self) -> tuple[Sequence[Any] | None, Sequence[float] | None]:
+        """All labels that could have been in the set, where they have names, and their scores."""
+        found: Any = getattr(self.case, "candidates", (None, None))
+        return found
 
     @property
     def misses(self) -> list[float | None]:
@@ -184,37 +192,31 @@ def log(database: Database, name: str) -> Iterator[LogEntry]:
 def _find_amended(
     transaction: Transaction, stream: Stream, rows: list[LoggedRound]
 ) -> dict[int, AmendmentRow]:
-    """Return what the answers of these rounds were last amended to, by number."""
     numbers = [row.round.number for row in rows if row.answer is not None]
     found = transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers) if numbers else []
     return {row.number: row for row in found}
 
 
-def _entry(stream: Stream, row: LoggedRound, amended: Mapping[int, AmendmentRow]) -> LogEntry:
-    try:
-        return _read_entry(stream, row, amended.get(row.round.number))
-    except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise make_round_error(stream.name, row.round.number, error) from None
-
-
-def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | None) -> LogEntry:
+def _entry(stream: Stream, logged: LoggedRound, amended: Mapping[int, AmendmentRow]) -> LogEntry:
     row, _, answered = logged
-    id_ = make_id(row)
-    if row.digest is not None:
-        return LogEntry(row, answered, amended, id_, None, (), stream.alphas, Known(), None, None)
-    case = stream.setup.score.unpack(row.output, row.labels)
-    return LogEntry(
-        row=row,
-        answered=answered,
-        amended=amended,
-        id=id_,
-        case=case,
-        regions=show_regions(case, row),
-        alphas=stream.alphas,
-        known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
-        answer=None if answered is None else json.loads(answered.answer),
-        metadata=None if row.metadata is None else json.loads(row.metadata),
-    )
+    found = (row, answered, amended.get(row.number))
+    try:
+        id_, alphas = make_id(row), stream.alphas
+        if row.digest is not None:
+            return LogEntry(*found, id_, alphas)
+        case = stream.setup.score.unpack(row.output, row.labels)
+        return LogEntry(
+            *found,
+            id_,
+            alphas,
+            case=case,
+            regions=show_regions(case, row),
+            known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
+            answer=None if answered is None else json.loads(answered.answer),
+            metadata=None if row.metadata is None else json.loads(row.metadata),
+        )
+    except (KeyholeError, LookupError, TypeError, ValueError) as error:
+        raise make_round_error(stream.name, row.number, error) from None
 
 
 _Sums = tuple[float, ...]  # after so many answers
@@ -226,29 +228,26 @@ def _add_up(transaction: Transaction, stream: Stream, points: int) -> tuple[list
     rows = transaction.fetch(statements.LIST_ANSWERS, stream.id)
     times, versions, *numbers, levels = zip(*rows, strict=True) if rows else [()] * 6
     misses, weights, sizes = np.array(numbers, dtype=float).reshape(3, -1)
-    bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
-    if stream.setup.kind.decides:
-        sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    if stream.setup.kind.decides:  # They have no sizes, as if none were bounded.
+        sizes = np.full(len(rows), np.inf)
         accepted, predicted = _count_decisions(transaction, stream, versions)
-    added = np.column_stack(
-        (
-            np.cumsum(misses * weights),
-            np.cumsum(weights),
-            np.cumsum(np.where(bounded, sizes, 0.0)),
-            np.cumsum(bounded),
-            predicted,
-            accepted,
-        )
-    ).tolist()
+    outer = _add_up_level(misses, weights, sizes)
+    added = np.column_stack((outer, predicted, accepted)).tolist()
     kept = _spread(len(rows), points)
     own = np.array([unpack_reals(level) for level in levels], dtype=float)
-    inner = list[Array]()
-    for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0):
-        is_bounded = np.isfinite(size)
-        parts = (missed * weights, weights, np.where(is_bounded, size, 0.0), is_bounded)
-        inner.append(np.column_stack(parts).cumsum(axis=0)[kept])
+    inner = [
+        _add_up_level(missed, weights, size)[kept]
+        for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0)
+    ]
     return [(k + 1, *added[k], times[k]) for k in kept], inner
+
+
+def _add_up_level(misses: Array, weights: Array, sizes: Array) -> Array:
+    """Return the sums of misses, weights and bounded sizes, and how many are bounded, by answers."""
+    bounded = np.isfinite(sizes)
+    columns = (misses * weights, weights, np.where(bounded, sizes, 0.0), bounded)
+    return np.column_stack(columns).cumsum(axis=0)
 
 
 def _add_last(transaction: Transaction, stream: Stream, inner: _Inner) -> list[LevelCurve]:
@@ -294,7 +293,7 @@ def _read_snapshots(
 
 
 def _read_recent(transaction: Transaction, stream: Stream) -> RecentRounds:
-    """Return what the newest rounds were like; shares and medians of none are NaN."""
+    """Return shares and medians; NaN where there are none, endless where half have no end."""
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)

@@ -12,27 +12,27 @@ import heapq
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from keyhole.errors import DatabaseError, KeyholeError, QuarantinedError
 from keyhole.feedback import is_miss
 from keyhole.learners import Learner, rebuild
 from keyhole.predictor.context import unpack_context
-from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import CountedRound, amend_misses
+from keyhole.predictor.tally import CountedRound, Tally, amend_misses
 from keyhole.service.store.log.chain import FIRST, make_link
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import (
+    SUMS,
     AlarmRow,
     AmendmentRow,
     AnswerRow,
@@ -43,20 +43,9 @@ from keyhole.service.store.sql.schema import (
     StreamRow,
 )
 from keyhole.service.store.sql.statements import LoggedRound
-from keyhole.service.store.streams import alarms, amendments, changes, erasures, updates
-from keyhole.service.store.streams.amendments import list_score
-from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, name_answer, settle_reply
-from keyhole.service.store.streams.proposals import list_metadata
-from keyhole.service.store.streams.shadows import (
-    NOTHING_BESIDE,
-    dump_shadows,
-    find_shadow,
-    list_levels,
-    list_outcomes,
-    load_shadows,
-    open_beside,
-    start_shadow,
-)
+from keyhole.service.store.streams import alarms, changes, erasures, shadows, updates
+from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, amend_reply, settle_reply
+from keyhole.service.store.streams.proposals import draw_next, list_metadata
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream_row,
@@ -67,7 +56,8 @@ from keyhole.service.store.streams.stream import (
 _PAGE = 1000
 _NO_NUMBER = 2**62  # of a round
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_Event = RoundRow | AnswerRow | AmendmentRow | ChangeRow | SnapshotRow
+_Heard = AnswerRow | AmendmentRow
+_Event = RoundRow | _Heard | ChangeRow | SnapshotRow
 
 
 class Difference(Exception):  # noqa: N818
@@ -100,10 +90,9 @@ def replay(database: Database, name: str) -> StreamReplay:
     except DatabaseError as error:
         reason = find_reason(error.__cause__ or error)
         difference = f"the database cannot be read after version {played.version}: {reason}"
-    tally = None if played.made is None else played.made.tally
-    predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
+    tally = Tally() if played.made is None else played.made.tally
     counts = (len(played.erased), played.unplayed)
-    return StreamReplay(name, predicted, answered, difference, played.link, *counts)
+    return StreamReplay(name, tally.predicted, tally.answered, difference, played.link, *counts)
 
 
 def find_strays(database: Database) -> list[str]:
@@ -122,7 +111,7 @@ def find_strays(database: Database) -> list[str]:
 def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None:
     played.find = lambda number: transaction.fetch(statements.FIND_ROUNDS, stored.id, [number])[0]
     for row in _list_events(transaction, stored.id):
-        where = _name(row)
+        where = _NAMES[type(row)].format(row)
         try:
             played.play(where, row)
         except Difference:
@@ -131,41 +120,23 @@ def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None
             raise Difference(f"{where} cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _name(row: _Event) -> str:
-    match row:
-        case RoundRow():
-            return f"round {row.number}"
-        case AnswerRow():
-            return f"the answer to round {row.number}"
-        case AmendmentRow():
-            return f"the amended answer to round {row.number}"
-        case SnapshotRow():
-            return f"the snapshot after {row.answered} answers"
-    return f"the change {row.kind!r} of version {row.version}"
+_NAMES: dict[type[_Event], str] = {
+    RoundRow: "round {0.number}",
+    AnswerRow: "the answer to round {0.number}",
+    AmendmentRow: "the amended answer to round {0.number}",
+    SnapshotRow: "the snapshot after {0.answered} answers",
+    ChangeRow: "the change {0.kind!r} of version {0.version}",
+}
 
 
 def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:
     """Yield the rows of the log and its snapshots in the order in which they were written."""
     sources = (
-        _read_rounds(transaction, stream_id),
-        _read_pages(transaction, stream_id, statements.PAGE_ANSWERS),
-        _read_pages(transaction, stream_id, statements.PAGE_AMENDMENTS),
-        _read_pages(transaction, stream_id, statements.PAGE_CHANGES),
-        _read_pages(transaction, stream_id, statements.PAGE_SNAPSHOTS),
+        pages.list_rounds(transaction, statements.PAGE_ROUNDS, stream_id, end=_NO_NUMBER),
+        *(_read_pages(transaction, stream_id, page) for page in statements.PAGES),
     )
     # Where versions are equal, merge keeps this order: a snapshot comes after its answer.
     yield from heapq.merge(*sources, key=lambda row: row.version)
-
-
-def _read_rounds(transaction: Transaction, stream_id: int) -> Iterator[RoundRow]:
-    after = -1
-    while True:
-        end = pages.find_end(transaction, stream_id, after=after, end=_NO_NUMBER)
-        rows = transaction.fetch(statements.PAGE_ROUNDS, stream_id, after, end)
-        if not rows:
-            return
-        yield from rows
-        after = rows[-1].number
 
 
 def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) -> Iterator[Any]:
@@ -186,14 +157,13 @@ class Replay:
     version: int = -1
     link: bytes = FIRST
     open: dict[int, LoggedRound] = field(default_factory=dict)
-    alarmed: list[AlarmRow] = field(default_factory=list)
+    alarmed: dict[tuple[int, int], AlarmRow] = field(default_factory=dict)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
-    find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
+    find: Callable[[int], LoggedRound] = field(init=False)  # a round of the log, by its number
     amended: dict[int, AmendmentRow] = field(default_factory=dict)  # the last of each round
     _places: dict[int, int] = field(default_factory=dict)  # of rounds among the misses
     _misses: bytearray = field(default_factory=bytearray)  # of the answers
     _times: "array[float]" = field(default_factory=lambda: array("d"))  # of the answers
-    _draws: Draws | None = None
     _at: float = 0.0  # of the last answer
     _needs_snapshot: bool = False  # Whether a snapshot is to come next.
     erased: set[int] = field(default_factory=set)
@@ -257,49 +227,35 @@ class Replay:
                 raise Difference(f"{where} cannot be replayed")
 
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        setup: Setup = Setup.load(content["setup"])
-        self._draws = Draws(setup.seed)
-        self.made = Stream(
-            id=row.stream,
-            name=content["name"],
-            setup=setup,
-            lifetime=content["lifetime"],
-            window=content["window"],
-            created=row.at,
-            description=content.get("description"),
-            retention=content.get("retention"),
-        )
+        setup: Setup = Setup.load(content.pop("setup"))
+        self.made = Stream(id=row.stream, created=row.at, setup=setup, **content)
 
     def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        stream, misses = self.stream, self._misses
-        was_on = bool(stream.watch.alarm)
-        updates.apply(stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:]))
-        if was_on and not stream.watch.alarm:
-            self._follow_alarms(row.at)
+        updates.apply(self.stream, content)
+        self._read_recent()
+        self._follow_alarms(row.at)
 
     def _change_shadows(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, name = self.stream, content["name"]
         if row.kind == changes.PROMOTED:
             self._promote(row, name)
         elif row.kind == changes.UNSHADOWED:
-            stream.shadows.remove(find_shadow(stream.shadows, name))
+            stream.shadows.remove(shadows.find_shadow(stream.shadows, name))
         else:
             learner = rebuild(content["learner"], content["parameters"])
             is_level = content.get("is_level", False)
             told = {"name": name, "since": row.version, "at": row.at, "is_level": is_level}
-            stream.shadows.append(start_shadow(stream.setup, learner, **told))
+            stream.shadows.append(shadows.start_shadow(stream.setup, learner, **told))
 
     def _promote(self, row: ChangeRow, name: str) -> None:
         stream = self.stream
-        was_on = bool(stream.watch.alarm)
         updates.apply_promotion(stream, name)
         for number, (kept, opened, _) in self.open.items():
             memo = _UNKNOWN if self.learner.memory or opened.memo is _UNKNOWN else b""
             if self.is_known and opened.memo is not _UNKNOWN:
                 memo = updates.choose_again(stream, kept, opened)
             self.open[number] = LoggedRound(kept, opened._replace(memo=memo), None)
-        if was_on and not stream.watch.alarm:
-            self._follow_alarms(row.at)
+        self._follow_alarms(row.at)
 
     def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
@@ -310,7 +266,7 @@ class Replay:
         expect(where, "history", kept.tally.calibrated, known)
         stream.progress = kept
         if stream.shadows:
-            stream.shadows = load_shadows(json.dumps(content["shadows"]), stream.setup)
+            stream.shadows = shadows.load_shadows(json.dumps(content["shadows"]), stream.setup)
 
     def _predict(self, where: str, row: RoundRow) -> None:
         stream = self.stream
@@ -334,15 +290,13 @@ class Replay:
         stream = self.stream
         if self.is_known:
             setup, case = stream.setup, stream.setup.score.unpack(row.output, row.labels)
-            draws = self._draws if self.learner.rule.draws or stream.shadows else None
-            draw = 0.5 if draws is None else draws.of(row.number)
-            context = unpack_context(setup, row.context)
+            (draw,), context = draw_next(stream, 1), unpack_context(setup, row.context)
             opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
+            beside, levels = None, None
+            if stream.shadows:
+                beside, levels = shadows.open_beside(stream, opened, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
-            beside, levels = NOTHING_BESIDE
-            if stream.shadows:
-                beside, levels = open_beside(stream, opened, draw=draw, context=context)
             expect(where, "thresholds of the levels", row.levels, levels)
             return setup.learner.layout.pack_memo(opened.memo), beside
         self.unplayed += 1
@@ -375,7 +329,7 @@ class Replay:
         if row.digest is not None or opened.memo is _UNKNOWN:
             self.is_known = False
         if self.is_known:
-            self._learn(where, row, kept, opened)
+            self._hear(where, row, partial(settle_reply, self.stream, kept, opened))
         else:
             self._count(row, kept, opened)
         is_counted = row.miss is not None
@@ -386,17 +340,16 @@ class Replay:
             self._places[row.number] = len(self._misses)
             self._misses.append(is_miss(row.miss) is True)
             if not self.is_known:
-                stream.recent = updates.gather_bits(self._misses[-stream.window :])
+                self._read_recent()
             self._follow_alarms(row.at)
 
-    def _learn(self, where: str, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
-        """Let the learner hear an answer again, and compare what it comes to."""
+    def _hear(self, where: str, row: _Heard, hear: Callable[..., _Heard]) -> None:
         try:
-            made = settle_reply(self.stream, kept, opened, json.loads(row.answer), now=row.at)
+            made = hear(json.loads(row.answer), now=row.at)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
-        for name in ("kind", "miss", "weight", "score", "size"):
-            expect(where, name, getattr(row, name), getattr(made, name))
+        told = ("kind", "miss", "weight", "score", "size")
+        expect_all(where, [name for name in told if name in row._fields], row, made)
         expect(where, "outcome on the levels", row.levels, made.levels)
 
     def _count(self, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
@@ -407,74 +360,52 @@ class Replay:
         counted = CountedRound(row.number, kept.size, row.miss, row.weight)
         progress = stream.progress
         stream.setup.kind.count(stream.setup, progress, counted, then=opened.then)
-        for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
+        for one, (miss, size) in zip(stream.levels, shadows.list_outcomes(row), strict=True):
             known = counted._replace(miss=miss, size=size)
             one.setup.kind.count(one.setup, one.progress, known, then=opened.then)
 
     def _amend(self, where: str, row: AmendmentRow) -> None:
-        stream, logged = self.stream, None if self.find is None else self.find(row.number)
-        last = self.amended.get(row.number) or (logged and logged.answer)
-        if logged is None or last is None or last.version >= row.version:
+        stream, logged = self.stream, self.find(row.number)
+        last = self.amended.get(row.number) or logged.answer
+        if last is None or last.version >= row.version:
             raise Difference(f"{where} comes before the answer")
         if row.digest is not None:
             self.is_known = False
         if self.is_known:
-            self._learn_amended(where, row, logged, last)
+            self._hear(where, row, partial(amend_reply, stream, logged.round, last))
         else:
             amend_misses(stream.tally, row.weight * (row.miss - (last.miss or 0.0)), ())
         self.amended[row.number] = row
         if row.weight:
             self._misses[self._places[row.number]] = is_miss(row.miss) is True
-            stream.recent = updates.gather_bits(self._misses[-stream.window :])
+            self._read_recent()
 
-    def _learn_amended(
-        self, where: str, row: AmendmentRow, logged: LoggedRound, last: AnswerRow | AmendmentRow
-    ) -> None:
-        answer = json.loads(row.answer)
-        try:
-            outcome, levels = amendments.apply(self.stream, logged.round, last, answer)
-        except KeyholeError as error:
-            raise Difference(f"{where} cannot be used: {error}") from None
-        expect(where, "kind", row.kind, name_answer(answer))
-        expect(where, "miss", row.miss, outcome.miss)
-        expect(where, "weight", row.weight, outcome.weight)
-        expect(where, "score", row.score, list_score(outcome))
-        expect(where, "levels", row.levels, levels)
+    def _read_recent(self) -> None:
+        self.stream.recent = updates.gather_bits(self._misses[-self.stream.window :])
 
     def _follow_alarms(self, at: float) -> None:
-        """Note the alarms that this answer raised or cleared."""
         stream, times = self.stream, self._times
-        for level, watch in enumerate(one.watch for one in list_levels(stream)):
-            if watch.rounds not in (watch.raised, watch.cleared):
-                continue
-            last = next((one for one in reversed(self.alarmed) if one.level == level), None)
+        for level, watch in enumerate(one.watch for one in shadows.list_levels(stream)):
+            last = next((one for one in reversed(self.alarmed.values()) if one.level == level), None)
             found = alarms.follow(
-                watch,
-                last,
-                stream=stream.id,
-                at=at,
-                time_of=lambda count: times[count - 1],
-                level=level,
+                watch, last, stream=stream.id, at=at, time_of=lambda k: times[k - 1], level=level
             )
-            if found is not None and last is not None and last.raised == found.raised:
-                self.alarmed[self.alarmed.index(last)] = found
-            elif found is not None:
-                self.alarmed.append(found)
+            if found is not None:
+                self.alarmed[found.raised, level] = found
 
     def _compare_snapshot(self, where: str, row: SnapshotRow) -> None:
         stream = self.stream
         self._needs_snapshot = False
         expect(where, "time", row.at, self._at)
-        for name, value in stream.tally.sum_up()._asdict().items():
-            expect(where, name, getattr(row, name), value)
+        expect_all(where, SUMS, row, stream.tally.sum_up())
         kept = Progress.unpack(row.progress, setup=stream.setup)
         if not self.is_known:
             stream.progress, self.is_known = kept, True
-            stream.shadows = load_shadows(row.shadows, stream.setup)
+            stream.shadows = shadows.load_shadows(row.shadows, stream.setup)
         state, played = (self.learner.pack(one.state) for one in (kept, stream.progress))
         expect(where, "state of the learner", state, played)
         expect(where, "progress", row.progress, stream.progress.pack(self.learner))
-        expect(where, "shadows", row.shadows, dump_shadows(stream.shadows))
+        expect(where, "shadows", row.shadows, shadows.dump_shadows(stream.shadows))
 
 
 def add_metadata(total: int, name: str, value: str, number: int) -> int:
@@ -492,21 +423,19 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
     except QuarantinedError as error:
         raise Difference(str(error)) from None
     expect(where, "version", stored.version, played.version)
-    for name, value in stream.tally.sum_up()._asdict().items():
-        expect(where, name, getattr(kept.tally.sum_up(), name), value)
-    for name in ("expired", "skipped", *(["unreachable"] if played.is_known else [])):
-        expect(where, name, getattr(kept.tally, name), getattr(stream.tally, name))
+    expect_all(where, SUMS, kept.tally.sum_up(), stream.tally.sum_up())
+    counts = ["expired", "skipped", "unreachable"] if played.is_known else ["expired", "skipped"]
+    expect_all(where, counts, kept.tally, stream.tally)
     told = erasures.list_erased(transaction, stored.id)
     expect("the log", "rounds that are erased", sorted(told), sorted(played.erased))
     if not played.is_known:
         stream.progress, stream.shadows = kept.progress, kept.shadows
     pack = stream.setup.learner.pack
     expect(where, "state of the learner", pack(kept.progress.state), pack(stream.progress.state))
-    for name, value in make_stream_row(stream)._asdict().items():
-        expect(where, name, getattr(stored, name), value)
+    expect_all(where, StreamRow._fields, stored, make_stream_row(stream))
     _compare_open(transaction, stored.id, played)
     listed = alarms.list_alarms(transaction, stored.id, most=len(played.alarmed) + 1)
-    expect("the stream", "list of alarms", listed, played.alarmed)
+    expect("the stream", "list of alarms", listed, [*played.alarmed.values()])
     total = 0
     for found in transaction.fetch(statements.LIST_METADATA, stored.id):
         total = add_metadata(total, *found)
@@ -514,30 +443,28 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
 
 
 def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> None:
-    """Hold what waits for an answer to the rounds that the replay left open."""
     stored = {row.number: row for row in transaction.fetch(statements.LIST_OPEN, stream_id)}
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
     for number, (_, opened, _) in played.open.items():
         row, where = stored[number], f"open round {number}"
-        expect(where, "expires", row.expires, opened.expires)
-        expect(where, "then", row.then, opened.then)
+        expect_all(where, ["expires", "then"], row, opened)
         if opened.memo is not _UNKNOWN:
             expect(where, "memo", row.memo, opened.memo)
             expect(where, "memory of the shadows", row.shadows, opened.shadows)
+
+
+def expect_all(where: str, names: Iterable[str], stored: object, played: object) -> None:
+    for name in names:
+        expect(where, name, getattr(stored, name), getattr(played, name))
 
 
 def expect(where: str, what: str, stored: object, played: object) -> None:
     if stored == played:
         return
     if isinstance(stored, bytes) and isinstance(played, bytes):
-        place = _first_difference(stored, played)
+        pairs = enumerate(zip_longest(stored, played))
+        place = next(place for place, (one, other) in pairs if one != other)
         raise Difference(f"{where}: the {what} differs from byte {place} on")
     raise Difference(f"{where}: the {what} is {stored!r}, and the replay gives {played!r}")
-
-
-def _first_difference(stored: bytes, played: bytes) -> int:
-    length = min(len(stored), len(played))
-    unequal = np.frombuffer(stored[:length], np.uint8) != np.frombuffer(played[:length], np.uint8)
-    return int(np.argmax(unequal)) if unequal.any() else length

@@ -21,8 +21,6 @@ Values = Sequence[Any]  # of the kinds that columns hold, or a list of them
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Statement(Generic[Row]):
-    """SQL, and what makes a row of the values that it returns."""
-
     text: str
     make_row: Callable[[Any], Row]
 
@@ -53,9 +51,6 @@ class Transaction(Protocol):
     def execute(self, statement: Statement[None], *values: object) -> object:
         """Run a statement before the transaction ends; what goes wrong may be raised later."""
 
-    def change(self, statement: Statement[None], *values: object) -> int:
-        """Run a statement, and return how many rows it changed."""
-
     def insert(self, table: Table[Row], rows: Sequence[Row]) -> None:
         """Add rows before the transaction ends; what goes wrong may be raised later."""
 
@@ -79,12 +74,6 @@ class Backend(Protocol):
 
     def probe(self) -> AbstractContextManager[Transaction]:
         """Give one that writes, by a connection of its own that waits for no other of ours."""
-
-    def has_tables(self, transaction: Transaction) -> bool:
-        """Return whether the tables were ever made."""
-
-    def lock_schema(self, transaction: Transaction) -> None:
-        """Let nobody else look for tables, or make them, until the transaction ends."""
 
     def start(self) -> None:
         """Be ready to serve: the tables are there."""
@@ -110,7 +99,6 @@ def read_scalar(values: Sequence[object]) -> Any:
 
 
 def find_reason(error: BaseException) -> str:
-    """Return the first line of what a driver says."""
     return (str(error).strip().splitlines() or ["no reason given"])[0]
 
 
@@ -119,8 +107,6 @@ def named_errors(name: Callable[[BaseException], KeyholeError | None]) -> Iterat
     """Raise a driver's errors under the names that a function gives them, if it gives them any."""
     try:
         yield
-    except KeyholeError:
-        raise
     except Exception as error:
         named = name(error)
         if named is None:
@@ -151,7 +137,6 @@ class Pool(Generic[Connection]):
 
     @contextmanager
     def take(self) -> Iterator[Connection]:
-        """Give a connection that nobody else uses meanwhile."""
         if not self._free.acquire(timeout=self._seconds):
             raise BusyError("every connection to the database is in use; try again")
         try:

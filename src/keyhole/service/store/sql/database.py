@@ -5,13 +5,7 @@ from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 
-from keyhole.errors import (
-    BusyError,
-    DatabaseError,
-    KeyholeWarning,
-    MissingExtraError,
-    warn_user,
-)
+from keyhole.errors import BusyError, DatabaseError, KeyholeWarning, MissingExtraError, warn_user
 from keyhole.service.store.sql import sqlite, statements
 from keyhole.service.store.sql.backend import (
     Backend,
@@ -89,8 +83,8 @@ class Database:
 
     def _prepare(self) -> None:
         with self.write() as transaction:
-            self.backend.lock_schema(transaction)
-            if self.backend.has_tables(transaction):
+            self.lock_schema(transaction)
+            if self._has_tables(transaction):
                 _check_version(transaction)
             else:
                 for text in chain.from_iterable(define(one, self.backend.words) for one in TABLES):
@@ -100,12 +94,19 @@ class Database:
 
     def _check(self, url: str) -> None:
         with self.read() as transaction:
-            if not self.backend.has_tables(transaction):
+            if not self._has_tables(transaction):
                 raise DatabaseError(
                     f"{_hide_password(url)} holds no streams: it has no tables of Keyhole's; make "
                     "copies with keyhole backup"
                 )
             _check_version(transaction)
+
+    def lock_schema(self, transaction: Transaction) -> None:
+        """Let nobody else look for tables, or make them, until the transaction ends."""
+        transaction.fetch(Statement(self.backend.words.lock_schema, read_scalar))
+
+    def _has_tables(self, transaction: Transaction) -> bool:
+        return bool(transaction.fetch(Statement(self.backend.words.find_meta, read_scalar)))
 
     def try_write(self) -> None:
         """Raise unless the database takes a write now, by a connection that waits for no other."""

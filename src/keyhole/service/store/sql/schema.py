@@ -261,6 +261,8 @@ class Words:
     counted: str  # a primary key that it counts up itself
     kinds: dict[type, str]
     in_order: str  # what lets rows lie in the order of their key
+    find_meta: str  # finds a row if the tables were ever made
+    lock_schema: str  # lets nobody else look for tables until a transaction ends
 
 
 def define(table: Table[Any], words: Words) -> list[str]:

@@ -28,7 +28,6 @@ from keyhole.service.store.sql.backend import (
     Values,
     find_reason,
     named_errors,
-    read_scalar,
 )
 from keyhole.service.store.sql.schema import Row, Table, Words
 
@@ -41,6 +40,8 @@ _WORDS = Words(
     counted="INTEGER PRIMARY KEY AUTOINCREMENT",  # or a new stream may answer to an old one's ids
     kinds={int: "BIGINT", float: "FLOAT", str: "TEXT", bytes: "BLOB"},
     in_order=" WITHOUT ROWID",
+    find_meta="SELECT 1 FROM sqlite_master WHERE name = 'meta'",
+    lock_schema="SELECT 1",  # Whoever writes is alone.
 )
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -128,12 +129,6 @@ class SqliteBackend:
         self.check()
         return _transaction(lambda: closing(self._connect(self._timeouts.probe)), "BEGIN IMMEDIATE")
 
-    def has_tables(self, transaction: Transaction) -> bool:
-        return bool(transaction.fetch(_FIND_META))
-
-    def lock_schema(self, transaction: Transaction) -> None:
-        """Do nothing: whoever writes is alone."""
-
     def start(self) -> None:
         # Whoever was killed while the log was brought into the file has left a header that is ahead of
         # its file. Nothing is lost, but it looks like a file that was cut short.
@@ -187,20 +182,16 @@ class SqliteBackend:
     def close(self) -> None:
         self._readers.clear()
         # Whoever writes just now may finish; what waits for longer than a lock is waited for no more.
-        has_turn = self._turn.acquire(timeout=self._timeouts.lock)
-        if self._writer is not None and has_turn:
-            if self._file is None or self._file.is_in_place():
-                _close_whole(self._writer)
-            self._writer.close()
-            self._writer = None
-        if has_turn:
+        if self._turn.acquire(timeout=self._timeouts.lock):
+            if self._writer is not None:
+                if self._file is None or self._file.is_in_place():
+                    _close_whole(self._writer)
+                self._writer.close()
+                self._writer = None
             self._turn.release()
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-_FIND_META = Statement("SELECT name FROM sqlite_master WHERE name = 'meta'", read_scalar)
 
 
 @contextmanager
@@ -237,14 +228,8 @@ class SqliteTransaction(NamedTuple):
             values = (*values[:-1], json.dumps(values[-1]))
         return self.connection.execute(text, values)
 
-    def change(self, statement: Statement[None], *values: object) -> int:
-        return self.execute(statement, *values).rowcount
-
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
-        if len(rows) == 1:
-            self.connection.execute(table.insert, rows[0])
-        elif rows:
-            self.connection.executemany(table.insert, rows)
+        self.connection.executemany(table.insert, rows)
 
 
 @cache

@@ -1,28 +1,13 @@
 """Every statement that is not an insert, in the words of ``backend``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.backend import Statement, read_scalar
-from keyhole.service.store.sql.schema import (
-    ERASABLE,
-    OF_STREAMS,
-    AnswerRow,
-    OpenRow,
-    RoundRow,
-    Row,
-    Table,
-    alarms,
-    amendments,
-    answers,
-    changes,
-    open_rounds,
-    rounds,
-    snapshots,
-    streams,
-    tokens,
-)
+from keyhole.service.store.sql.schema import AnswerRow, OpenRow, RoundRow, Row, Table
 
 # ruff: noqa: S608 - what is put into these texts are names of tables and columns.
 
@@ -44,12 +29,12 @@ STEP_VERSION = _change("UPDATE meta SET version = version + ?")
 COUNT_STREAMS: Statement[int] = _scalar("SELECT count(*) FROM streams")
 COUNT_ROUNDS: Statement[int] = _scalar("SELECT count(*) FROM rounds")
 
-FIND_STREAM = _select(streams, "WHERE name = ?")
-LOCK_STREAM = _select(streams, "WHERE name = ? FOR UPDATE")
-LOCK_STREAM_BY_ID = _select(streams, "WHERE id = ? FOR UPDATE")
-LIST_STREAMS = _select(streams, "WHERE id > ? ORDER BY id LIMIT ?")
+FIND_STREAM = _select(schema.streams, "WHERE name = ?")
+LOCK_STREAM = _select(schema.streams, "WHERE name = ? FOR UPDATE")
+LOCK_STREAM_BY_ID = _select(schema.streams, "WHERE id = ? FOR UPDATE")
+LIST_STREAMS = _select(schema.streams, "WHERE id > ? ORDER BY id LIMIT ?")
 LIST_NAMES: Statement[str] = _scalar("SELECT name FROM streams ORDER BY id")
-_BUT_ID = [f'"{column.name}"' for column in streams.columns if column.name != "id"]
+_BUT_ID = [f'"{column.name}"' for column in schema.streams.columns if column.name != "id"]
 ADD_STREAM: Statement[int] = _scalar(
     f"INSERT INTO streams ({', '.join(_BUT_ID)}) VALUES ({', '.join('?' for _ in _BUT_ID)}) "
     "ON CONFLICT (name) DO NOTHING RETURNING id"
@@ -60,12 +45,12 @@ MOVE_STREAM = _change(
     "WHERE id = ?"
 )
 DELETE_STREAM = _change("DELETE FROM streams WHERE id = ?")
-DELETE_ROWS = [_change(f"DELETE FROM {table.name} WHERE stream = ?") for table in OF_STREAMS]
+DELETE_ROWS = [_change(f"DELETE FROM {table.name} WHERE stream = ?") for table in schema.OF_STREAMS]
 FIND_STRAYS: dict[str, Statement[int]] = {
     table.name: _scalar(
         f"SELECT DISTINCT stream FROM {table.name} WHERE stream NOT IN (SELECT id FROM streams)"
     )
-    for table in OF_STREAMS
+    for table in schema.OF_STREAMS
 }
 
 
@@ -77,10 +62,10 @@ class LoggedRound(NamedTuple):
     answer: AnswerRow | None
 
 
-_PARTS: dict[str, Table[Any]] = {"r": rounds, "o": open_rounds, "a": answers}
+_PARTS: dict[str, Table[Any]] = {"r": schema.rounds, "o": schema.open_rounds, "a": schema.answers}
 _LISTED = [f'{letter}."{one.name}"' for letter, part in _PARTS.items() for one in part.columns]
-_OPEN = len(rounds.columns)  # where the columns of what is open begin
-_ANSWER = _OPEN + len(open_rounds.columns)
+_OPEN = len(schema.rounds.columns)  # where the columns of what is open begin
+_ANSWER = _OPEN + len(schema.open_rounds.columns)
 
 
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
@@ -110,20 +95,22 @@ FIND_ROUNDS = _logged("AND r.number = ANY(?)")
 # The same, part by part: each is found by the whole of a key, however a server plans that, while a join
 # may come to read a whole stream.
 _BY_NUMBER = "WHERE stream = ? AND number = ANY(?)"
-FIND_ASKED, FIND_OPEN = _select(rounds, _BY_NUMBER), _select(open_rounds, _BY_NUMBER)
-FIND_ANSWERS = _select(answers, _BY_NUMBER)
+FIND_ASKED, FIND_OPEN = _select(schema.rounds, _BY_NUMBER), _select(schema.open_rounds, _BY_NUMBER)
+FIND_ANSWERS = _select(schema.answers, _BY_NUMBER)
 LIST_OPEN_ROUNDS = _logged("AND o.number IS NOT NULL ORDER BY r.number")
 REMEMBER_ROUND = _change("UPDATE open_rounds SET memo = ? WHERE stream = ? AND number = ?")
-FIND_AMENDMENTS = _select(amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")
-FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
+FIND_AMENDMENTS = _select(schema.amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")
+FIND_KEYS = _select(schema.rounds, 'WHERE stream = ? AND "key" = ANY(?)')
 FIND_KEYED = _select(
-    rounds, 'WHERE stream = (SELECT id FROM streams WHERE name = ?) AND "key" = ANY(?)'
+    schema.rounds, 'WHERE stream = (SELECT id FROM streams WHERE name = ?) AND "key" = ANY(?)'
 )
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
-DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
-DROP_OLDEST = _change(
+DROP_EXPIRED: Statement[int] = _scalar(
+    "DELETE FROM open_rounds WHERE stream = ? AND expires <= ? RETURNING number"
+)
+DROP_OLDEST: Statement[int] = _scalar(
     "DELETE FROM open_rounds WHERE stream = ? AND number IN "
-    "(SELECT number FROM open_rounds WHERE stream = ? ORDER BY number LIMIT ?)"
+    "(SELECT number FROM open_rounds WHERE stream = ? ORDER BY number LIMIT ?) RETURNING number"
 )
 FIND_NEXT_EXPIRY: Statement[float | None] = _scalar(
     "SELECT min(expires) FROM open_rounds WHERE stream = ?"
@@ -132,15 +119,14 @@ COUNT_OVERDUE: Statement[tuple[int, int]] = Statement(
     "SELECT stream, count(*) FROM open_rounds WHERE expires <= ? AND stream = ANY(?) GROUP BY stream",
     tuple,
 )
-LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
+LIST_OPEN = _select(schema.open_rounds, "WHERE stream = ? ORDER BY number")
 
 # A log is read in pages: after which number or version, and before which number or how many rows.
-PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? AND number < ? ORDER BY number")
-PAGE_ANSWERS = _select(answers, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_AMENDMENTS = _select(amendments, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-
+PAGE_ROUNDS = _select(schema.rounds, "WHERE stream = ? AND number > ? AND number < ? ORDER BY number")
+PAGES = [
+    _select(table, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+    for table in (schema.answers, schema.amendments, schema.changes, schema.snapshots)
+]
 
 PAGE_LOG = _logged("AND r.number > ? AND r.number < ? ORDER BY r.number")
 _HAS_METADATA = (
@@ -181,9 +167,11 @@ def find_erasable(filters: int) -> Statement[int]:
     )
 
 
-def _erase(table: Table[Any]) -> Statement[None]:
-    """Return what leaves of a row nothing but its digest, of which the salt is gone as well."""
-    held = {name for (of, _), names in ERASABLE.items() if of == table.name for name in names.split()}
+def _erase(table: Table[Any]) -> tuple[Statement[None], Callable[[Any], Any]]:
+    """Return what leaves of a row nothing but its digest, without the salt, and what reads its key."""
+    held = {
+        name for (of, _), names in schema.ERASABLE.items() if of == table.name for name in names.split()
+    }
     # No text, and no bytes as both kinds of database write it.
     none: dict[type, str] = {str: "''", bytes: "substr(salt, 1, 0)"}
     left = [
@@ -191,12 +179,14 @@ def _erase(table: Table[Any]) -> Statement[None]:
         for name, kind, nullable in table.columns
         if name in {*held, "salt"}
     ]
-    return _change(
-        f"UPDATE {table.name} SET {', '.join(left)}, digest = ? WHERE {' = ? AND '.join(table.key)} = ?"
-    )
+    key = " = ? AND ".join(table.key)
+    erase = f"UPDATE {table.name} SET {', '.join(left)}, digest = ? WHERE {key} = ?"
+    return _change(erase), attrgetter(*table.key)
 
 
-ERASE: dict[str, Statement[None]] = {one.name: _erase(one) for one in (rounds, answers, amendments)}
+ERASE: dict[Any, Any] = {
+    one.row: _erase(one) for one in (schema.rounds, schema.answers, schema.amendments)
+}
 DELETE_METADATA = _change(
     "DELETE FROM metadata WHERE stream = ? AND name = ? AND value = ? AND number = ?"
 )
@@ -253,17 +243,19 @@ LIST_ANSWERS: Statement[tuple[Any, ...]] = Statement(
 LIST_SIZES: Statement[tuple[int, float]] = Statement(
     "SELECT version, size FROM rounds WHERE stream = ? ORDER BY number", tuple
 )
-FIND_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND answered = ANY(?) ORDER BY answered")
+FIND_SNAPSHOTS = _select(schema.snapshots, "WHERE stream = ? AND answered = ANY(?) ORDER BY answered")
 LIST_CHANGES = _select(
-    changes,
+    schema.changes,
     "WHERE stream = ? AND kind IN ('changed', 'calibrated', 'promoted') ORDER BY version DESC LIMIT ?",
 )
-LIST_ALARMS = _select(alarms, "WHERE stream = ? ORDER BY raised DESC, level DESC LIMIT ?")
-FIND_ALARM = _select(alarms, "WHERE stream = ? AND level = ? ORDER BY raised DESC LIMIT 1")
-LIST_ALARMS_OF = _select(alarms, "WHERE stream = ANY(?) ORDER BY raised")
+LIST_ALARMS = _select(schema.alarms, "WHERE stream = ? ORDER BY raised DESC, level DESC LIMIT ?")
+FIND_ALARM = _select(schema.alarms, "WHERE stream = ? AND level = ? ORDER BY raised DESC LIMIT 1")
+LIST_ALARMS_OF = _select(schema.alarms, "WHERE stream = ANY(?) ORDER BY raised")
 DELETE_ALARM = _change("DELETE FROM alarms WHERE stream = ? AND raised = ? AND level = ?")
 
-FIND_TOKEN = _select(tokens, "WHERE id = ?")
-LIST_TOKENS = _select(tokens, "ORDER BY created")
+FIND_TOKEN = _select(schema.tokens, "WHERE id = ?")
+LIST_TOKENS = _select(schema.tokens, "ORDER BY created")
 FIND_TOKEN_IN_USE: Statement[str] = _scalar("SELECT id FROM tokens WHERE revoked IS NULL LIMIT 1")
-REVOKE_TOKEN = _change("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL")
+REVOKE_TOKEN: Statement[str] = _scalar(
+    "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id"
+)

@@ -17,12 +17,14 @@ def follow(
     time_of: Callable[[int], float],
     level: int = 0,
 ) -> AlarmRow | None:
-    """Return the alarm that this very answer raised or cleared, if it did either."""
-    if watch.raised == watch.rounds and watch.alarm:
+    """Return the alarm that was raised or cleared just now, if the last one does not say so yet."""
+    is_noted = last is not None and last.raised == watch.raised
+    if watch.alarm and watch.raised == watch.rounds and not is_noted:
         since_at = time_of(watch.since)
         raised = (stream, watch.raised, at, int(watch.alarm), watch.since, since_at)
         return AlarmRow(*raised, level=level)
-    if watch.cleared == watch.rounds and last is not None and watch.rounds:
+    is_over = watch.rounds and watch.cleared == watch.rounds and not watch.alarm
+    if is_over and last is not None and last.cleared is None:
         return last._replace(cleared=watch.cleared, cleared_at=at)
     return None
 
@@ -40,8 +42,6 @@ def note(
 
     ``unwritten`` are the times of the last answers that are not in the log yet.
     """
-    if watch.rounds not in (watch.raised, watch.cleared):
-        return
 
     def time_of(count: int) -> float:
         later = watch.rounds - count

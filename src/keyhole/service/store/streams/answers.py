@@ -1,7 +1,12 @@
-"""Rounds answered: each reply is counted or refused, in one transaction that holds the stream."""
+"""Rounds answered: each reply is counted or refused, in one transaction that holds the stream.
+
+An answer that turns out otherwise is amended: the right one stands beside the first in the log, and in
+every account.
+"""
 
 import copy
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,6 +16,7 @@ from keyhole.errors import (
     AnsweredError,
     DatabaseError,
     ExpiredError,
+    FeedbackError,
     KeyholeError,
     ReferredError,
     RefusedError,
@@ -18,22 +24,23 @@ from keyhole.errors import (
     UnknownStreamError,
 )
 from keyhole.feedback import BESIDE, is_miss
-from keyhole.predictor.monitor import Watch
+from keyhole.predictor.rounds import Round, answer_round
+from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Outcome
 from keyhole.scores.score import write_json
 from keyhole.service.store.log.chain import TAG, add_row
-from keyhole.service.store.sql import schema
+from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import FORMAT, AnswerRow, OpenRow, RoundRow, SnapshotRow
-from keyhole.service.store.streams import alarms
-from keyhole.service.store.streams.shadows import (
-    Heard,
-    check_tells_all,
-    dump_shadows,
-    learn_beside,
-    list_levels,
-    recall_beside,
-    show_misses,
+from keyhole.service.store.sql.schema import (
+    FORMAT,
+    AmendmentRow,
+    AnswerRow,
+    OpenRow,
+    RoundRow,
+    SnapshotRow,
 )
+from keyhole.service.store.streams import alarms, shadows
+from keyhole.service.store.streams.shadows import Heard
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
@@ -42,6 +49,7 @@ from keyhole.service.store.streams.stream import (
     make_round_error,
     run_tasks,
 )
+from keyhole.service.store.streams.updates import gather_bits, list_misses
 from keyhole.service.wire.responses import Receipt
 
 SNAPSHOT_EVERY = 100
@@ -67,10 +75,10 @@ def make_tasks(
     replies: Sequence[Reply],
     *,
     now: float,
-    settle: "Callable[[UnitOfWork, Reply, float], Receipt] | None" = None,
+    amends: bool = False,
     check: Callable[[str], None] | None = None,
 ) -> list[Task]:
-    """Return what settles the replies, for each stream; some may be to none.
+    """Return what settles the replies, for each stream, or amends those before; some may be to none.
 
     ``check`` raises if the name of a stream is not to be answered by whoever asks.
     """
@@ -78,10 +86,10 @@ def make_tasks(
     for place, reply in enumerate(replies):
         if (found := read_id(reply.id)) is not None:
             by_stream.setdefault(found[0], []).append((place, found[1], reply))
-    tasks = []
+    tasks, settle = [], _amend if amends else _settle
     for stream_id, places in by_stream.items():
         positions, numbers, own = zip(*places, strict=True)
-        change = partial(_settle_replies, replies=own, settle=settle or _settle, now=now, check=check)
+        change = partial(_settle_replies, replies=own, settle=settle, now=now, check=check)
         tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
 
@@ -148,15 +156,16 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
         return Receipt(reply.id, stream.name, None)
     if answered.weight and stream.progress.watch is not None:
         own = stream.progress.watch
-        watches = [one.watch for one in list_levels(stream)] if stream.shadows else [own]
+        watches = [one.watch for one in shadows.list_levels(stream)] if stream.shadows else [own]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
-                _note_alarm(work, watch, now, level=level)
+                new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
+                alarms.note(work.transaction, stream.id, watch, at=now, unwritten=new, level=level)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed, sums = stream.progress.pack(stream.setup.learner), stream.tally.sum_up()
-        taken = (stream.id, stream.version, now, *sums, packed, dump_shadows(stream.shadows))
+        taken = (stream.id, stream.version, now, *sums, packed, shadows.dump_shadows(stream.shadows))
         work.new[schema.snapshots].append(SnapshotRow(*taken))
-    shown = answered.miss if answered.levels is None else show_misses(answered)[0]
+    shown = answered.miss if answered.levels is None else shadows.show_misses(answered)[0]
     return Receipt(reply.id, stream.name, shown is not None and shown >= 0.5)
 
 
@@ -176,16 +185,16 @@ def settle_reply(
         heard = list[Heard]()
         if stream.shadows and opened.shadows is not None:
             if stream.alphas:
-                check_tells_all(answer)
-            heard = recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
+                shadows.check_tells_all(answer)
+            heard = shadows.recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
         scale = copy.deepcopy(stream.progress.scale) if heard else None
-        outcome = stream.progress.answer(setup, waiting, answer)
+        outcome = answer_round(setup, stream.progress, waiting, answer)
         miss, weight = outcome.miss, outcome.weight
         score = outcome.score if outcome.score == outcome.score else None  # NaN: not told
         if weight:  # A loss of a half is a miss, as for ``is_miss``.
             stream.recent = (stream.recent << 1 | (miss >= 0.5)) & ((1 << stream.window) - 1)
         if heard:
-            levels = learn_beside(heard, waiting, outcome, scale=scale)
+            levels = shadows.learn_beside(heard, waiting, outcome, scale=scale)
     result = (kind, text, miss, weight, score, waiting.prediction.size, levels)
     version, format_ = stream.version + 1, FORMAT["answers"]
     return AnswerRow(stream.id, version, format_, kept.number, now, *result)
@@ -196,9 +205,9 @@ def write_reply(reply: object) -> str:
         return f'"{reply}"'  # a word of ours
     if type(reply) is dict and len(reply) == 1:
         ((name, value),) = reply.items()
-        if type(value) is int or type(value) is str:
-            # As ``json.dumps`` does, which for an object takes five times as long.
-            return f'{{"{name}": {value if type(value) is int else write_json(value)}}}'
+        if type(value) is int or (type(value) is str and value.isascii()):
+            # As ``write_json`` does, which for an object takes five times as long.
+            return f'{{"{name}": {json.dumps(value)}}}'
     return write_json(reply)
 
 
@@ -236,16 +245,10 @@ def _explain_closed(
 def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     if json.loads(first.answer) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Receipt(reply.id, stream.name, is_miss(show_misses(first)[0]), repeated=True)
-
-
-def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> None:
-    new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
-    alarms.note(work.transaction, work.stream.id, watch, at=now, unwritten=new, level=level)
+    return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(first)[0]), repeated=True)
 
 
 def find_round(work: UnitOfWork, id: str) -> RoundRow:
-    """Return a round as it is in the log, or raise if there is none, or what it held is erased."""
     _, number, tag = id.split("-")
     row = work.rounds.get(int(number))
     try:
@@ -261,3 +264,75 @@ def find_round(work: UnitOfWork, id: str) -> RoundRow:
 
 def unknown(id: str) -> UnknownRoundError:
     return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")
+
+
+def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
+    """Write what an answer turned out to be, or find it written, or raise."""
+    stream, row = work.stream, find_round(work, reply.id)
+    if stream.archived is not None:
+        raise make_archived_error(stream.name)
+    number, first = row.number, work.find_answer(row.number)
+    if first is None or first.kind == SKIP:
+        raise AnsweredError(f"prediction {reply.id} has no answer to amend; answer it as any other")
+    work.flush()
+    before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
+    last = before[-1] if before else first
+    if _leave_out_beside(last) == reply.answer:
+        return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(last)[0]), repeated=True)
+    amended = add_row(work, amend_reply(stream, row, last, reply.answer, now=now))
+    work.flush()
+    if amended.weight:
+        stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))
+    return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(amended)[0]))
+
+
+def amend_reply(
+    stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer: Any, *, now: float
+) -> AmendmentRow:
+    """Let a stream's accounts be those of this answer, not of the last; return its row, unlinked."""
+    if answer == SKIP or BESIDE.intersection(answer):
+        raise FeedbackError(
+            "an amendment says what was right, and keeps the chance of the first answer; give label, "
+            "hit, miss, score, loss or right alone"
+        )
+    if stream.alphas:
+        shadows.check_tells_all(answer)
+    results = shadows.list_outcomes(last)
+    learners = [(stream.setup, stream.progress, kept, last.miss or 0.0)]
+    inner = zip(stream.levels, shadows.unpack_reals(kept.levels), results, strict=True)
+    for one, threshold, (miss, size) in inner:
+        learners.append((one.setup, one.progress, kept._replace(threshold=threshold, size=size), miss))
+    # Before any of them is amended: all can be, or none is.
+    read = [
+        (setup, progress, _read_amended(setup, row, last, miss=miss, answer=answer))
+        for setup, progress, row, miss in learners
+    ]
+    outcome, *others = [setup.kind.amend(setup, progress, *was) for setup, progress, was in read]
+    levels = [part for one, (_, size) in zip(others, results, strict=True) for part in (one.miss, size)]
+    score = None if math.isnan(outcome.score) else outcome.score
+    result = (outcome.miss, outcome.weight, score, shadows.pack_reals(levels) if levels else None)
+    told = (name_answer(answer), write_reply(answer), *result)
+    version, format_ = stream.version + 1, FORMAT["amendments"]
+    return AmendmentRow(stream.id, version, format_, kept.number, now, *told)
+
+
+def _read_amended(
+    setup: Setup, kept: RoundRow, last: AnswerRow | AmendmentRow, *, miss: float, answer: object
+) -> tuple[Round[Any], Outcome, Outcome]:
+    """Return a round of a learner, what it came to before, and what it comes to now."""
+    answered = setup.kind.recall(setup, kept)
+    before = Outcome(miss, math.nan, weight=last.weight)
+    if "judged" not in json.loads(last.answer):  # A judge's word counts no truth as out of reach.
+        was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
+        before = before._replace(unreachable=was.unreachable)
+    return answered, before, setup.kind.read_amended(answered, setup, answer)
+
+
+def _leave_out_beside(row: AnswerRow | AmendmentRow) -> Any:
+    """Return what an answer said, without how likely it was to come or to be wrong."""
+    answer = json.loads(row.answer)
+    if not isinstance(answer, dict):
+        return answer
+    alone = {name: value for name, value in answer.items() if name not in BESIDE}
+    word = next(iter(alone))
+    return word if word in ("hit", "miss") else alone

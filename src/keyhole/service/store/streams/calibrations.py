@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError, LabelError
 from keyhole.predictor.context import (
+    NOTHING_KNOWN,
     Features,
     Groups,
     Known,
@@ -25,8 +26,9 @@ from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import changes
-from keyhole.service.store.streams.shadows import calibrate_beside, dump_shadows
-from keyhole.service.store.streams.stream import Stream, find_stream, lock_stream, write_stream
+from keyhole.service.store.streams.changes import Change
+from keyhole.service.store.streams.shadows import dump_shadows
+from keyhole.service.store.streams.stream import Stream, change_stream, find_stream
 
 AT_ONCE = 10_000
 
@@ -47,39 +49,19 @@ def calibrate(
 
     ``after`` is how many rounds of history are there already; what comes again is then not played.
     """
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
-        there = stream.tally.calibrated
+    with change_stream(database, name) as work:
+        stream, there = work.stream, work.stream.tally.calibrated
         if after is not None and after + len(history) <= there:
             return stream
         if after is not None and after != there:
             raise InvalidError(
                 f"{there:,} rounds of history are there, not {after:,}; go on after those"
             )
-        learn(stream, history).note(transaction, stream, now=now)
-        write_stream(transaction, stream)
-        return stream
+        changes.note(work, learn(stream, history, now=now))
+    return stream
 
 
-class Lesson(NamedTuple):
-    """A calibration as the log keeps it: of how much, and what the learner had become by it."""
-
-    content: dict[str, Any]
-    progress: bytes
-
-    def note(self, transaction: Transaction, stream: Stream, *, now: float) -> None:
-        """Append it to the log; the stream's row is the caller's to write."""
-        changes.note(
-            transaction,
-            stream,
-            kind=changes.CALIBRATED,
-            content=self.content,
-            now=now,
-            progress=self.progress,
-        )
-
-
-def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
+def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") -> Change:
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "
@@ -87,28 +69,32 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
         )
     setup, before = stream.setup, stream.tally.calibrated_excess
     outputs, labels = [past.output for past in history], [past.label for past in history]
-    known = find_labels(setup.score)
+    names = find_labels(setup.score)
     for place, past in enumerate(history):
         setup.kind.read(setup, stream.progress, past.output)
-        if known is not None and past.label not in known:
+        if names is not None and past.label not in names:
             raise LabelError(
-                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(known):,} "
+                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(names):,} "
                 "labels; add it to them, or leave the round out"
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
     stream.progress.calibrate(setup, outputs, labels, contexts=contexts)
     for shadow in stream.shadows:
-        calibrate_beside(shadow, outputs, labels, contexts=contexts, scale=scale)
+        own, progress = shadow.setup, shadow.progress
+        known = contexts if own.context else [NOTHING_KNOWN] * len(outputs)
+        progress.scale = copy.deepcopy(scale)
+        progress.calibrate(own, outputs, labels, contexts=known)
+        progress.scale = None
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = stream.tally.calibrated_excess - before
     if stream.shadows:
         content["shadows"] = json.loads(dump_shadows(stream.shadows) or "[]")
-    return Lesson(content, stream.progress.pack(setup.learner))
+    return Change(now, changes.CALIBRATED, content, stream.progress.pack(setup.learner))
 
 
-def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson]:
+def learn_log(transaction: Transaction, stream: Stream, old: str, *, now: float) -> list[Change]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
     source = find_stream(transaction, old)
     if source.setup.kind.decides or stream.setup.kind.decides:
@@ -123,24 +109,19 @@ def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson
             "without them would make sets too small; calibrate with labelled history instead"
         )
     kept = stream.setup.names == source.setup.names
-    history, lessons = _read_log(transaction, source, kept=kept), list[Lesson]()
+    history, learnt = _read_log(transaction, source, kept=kept), list[Change]()
     while block := list(islice(history, AT_ONCE)):
-        lessons.append(learn(stream, block, of=old))
-    return lessons
+        learnt.append(learn(stream, block, now=now, of=old))
+    return learnt
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
-    """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
-    after, end = -1, source.tally.predicted
-    while after < end - 1:
-        last = pages.find_end(transaction, source.id, after=after, end=end)
-        page = transaction.fetch(statements.PAGE_LOG, source.id, after, last)
-        for row, _, answer in page:
-            if answer is not None and answer.kind == "label" and row.digest is None:
-                case = source.setup.score.unpack(row.output, row.labels)
-                known = Known()
-                if kept:
-                    known = show_context(source.setup, unpack_context(source.setup, row.context))
-                label = json.loads(answer.answer)["label"]
-                yield Past(case.output, label, known.features, known.groups)
-        after = last - 1
+    end = source.tally.predicted
+    for row, _, answer in pages.list_rounds(transaction, statements.PAGE_LOG, source.id, end=end):
+        if answer is not None and answer.kind == "label" and row.digest is None:
+            case = source.setup.score.unpack(row.output, row.labels)
+            known = Known()
+            if kept:
+                known = show_context(source.setup, unpack_context(source.setup, row.context))
+            label = json.loads(answer.answer)["label"]
+            yield Past(case.output, label, known.features, known.groups)

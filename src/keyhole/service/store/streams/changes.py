@@ -11,7 +11,7 @@ from keyhole.service.store.log.chain import make_link
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.schema import FORMAT, ChangeRow, changes
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import Stream, UnitOfWork
 
 CREATED, ARCHIVED, CHANGED, CALIBRATED = "created", "archived", "changed", "calibrated"
 ERASED = "erased"
@@ -24,6 +24,7 @@ class Change(NamedTuple):
     at: float
     kind: str
     content: dict[str, Any]
+    progress: bytes | None = None  # what a calibration made of the learner
 
 
 def list_changes(transaction: Transaction, stream: Stream, *, most: int) -> list[Change]:
@@ -32,18 +33,10 @@ def list_changes(transaction: Transaction, stream: Stream, *, most: int) -> list
     return [Change(row.at, row.kind, json.loads(row.content)) for row in reversed(rows)]
 
 
-def note(
-    transaction: Transaction,
-    stream: Stream,
-    *,
-    kind: str,
-    content: dict[str, object],
-    now: float,
-    progress: bytes | None = None,
-) -> None:
-    """Append a change to the log; the stream's row is the caller's to write."""
+def note(work: UnitOfWork, change: Change) -> None:
+    stream, (at, kind, content, progress) = work.stream, change
     stream.version += 1
-    what = (now, kind, write_json(content), progress)
+    what = (at, kind, write_json(content), progress)
     row = ChangeRow(stream.id, stream.version, FORMAT["changes"], *what)
     stream.link = make_link(stream.link, row)
-    transaction.insert(changes, [row._replace(link=stream.link)])
+    work.new[changes].append(row._replace(link=stream.link))

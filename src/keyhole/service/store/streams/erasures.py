@@ -16,14 +16,9 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import answers, changes
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import list_filters, list_metadata
-from keyhole.service.store.streams.stream import (
-    Stream,
-    UnitOfWork,
-    find_stream,
-    lock_any_stream,
-    write_stream,
-)
+from keyhole.service.store.streams.stream import Stream, UnitOfWork, change_stream, find_stream
 
 _AT_ONCE = 500  # rounds in one transaction
 
@@ -31,19 +26,14 @@ _AT_ONCE = 500  # rounds in one transaction
 def erase_round(database: Database, name: str, id: str, *, now: float) -> int:
     """Erase what a round holds, by its id; return 1, or 0 if it was erased before."""
     with database.read() as transaction:
-        number = _find_number(transaction, find_stream(transaction, name), id)
+        stream, found = find_stream(transaction, name), answers.read_id(id)
+        number = found[1] if found is not None and found[0] == stream.id else -1
+        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, [number])
+    if not rows or make_id(rows[0].round) != id:
+        raise UnknownRoundError(f"stream {stream.name!r} has no prediction {id[:80]!r}; check the id")
     erased = _erase(database, name, [number], now=now)
     database.scrub()
     return erased
-
-
-def _find_number(transaction: Transaction, stream: Stream, id: str) -> int:
-    found = answers.read_id(id)
-    if found is not None and found[0] == stream.id:
-        for row in transaction.fetch(statements.FIND_ROUNDS, stream.id, [found[1]]):
-            if make_id(row.round) == id:
-                return row.round.number
-    raise UnknownRoundError(f"stream {stream.name!r} has no prediction {id[:80]!r}; check the id")
 
 
 def erase_matching(
@@ -100,24 +90,20 @@ def _erase_all(
 
 
 def list_retaining(database: Database) -> list[str]:
-    """Return the names of the streams that keep what rounds hold for some time only."""
     with database.read() as transaction:
         return transaction.fetch(statements.LIST_RETAINING)
 
 
 def _erase(database: Database, name: str, numbers: Sequence[int], *, now: float) -> int:
-    with database.write() as transaction:
-        stream = lock_any_stream(transaction, name)
-        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, list(numbers))
+    with change_stream(database, name, takes_archived=True) as work:
+        rows = work.transaction.fetch(statements.FIND_ROUNDS, work.stream.id, list(numbers))
         found = [row for row in rows if row.round.digest is None]
         if not found:
             return 0
-        _close(UnitOfWork(transaction, stream), found, now=now)
+        _close(work, found, now=now)
         erased = sorted(row.round.number for row in found)
-        _overwrite(transaction, stream, erased)
-        content: dict[str, object] = {"rounds": gather_ranges(erased)}
-        changes.note(transaction, stream, kind=changes.ERASED, content=content, now=now)
-        write_stream(transaction, stream)
+        _overwrite(work.transaction, work.stream, erased)
+        changes.note(work, Change(now, changes.ERASED, {"rounds": gather_ranges(erased)}))
     return len(found)
 
 
@@ -137,17 +123,14 @@ def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None
 
 
 def _overwrite(transaction: Transaction, stream: Stream, numbers: list[int]) -> None:
-    for row, _, answer in transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers):
-        erase = statements.ERASE["rounds"]
-        transaction.execute(erase, make_digest(row), stream.id, row.number)
-        for found in list_metadata(row):
-            transaction.execute(statements.DELETE_METADATA, *found)
-        if answer is not None:
-            erase = statements.ERASE["answers"]
-            transaction.execute(erase, make_digest(answer), stream.id, answer.version)
-    for amended in transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers):
-        erase = statements.ERASE["amendments"]
-        transaction.execute(erase, make_digest(amended), stream.id, amended.version)
+    found = transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers)
+    rows = [part for row, _, answer in found for part in (row, answer) if part is not None]
+    for row in (*rows, *transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers)):
+        erase, find_key = statements.ERASE[type(row)]
+        transaction.execute(erase, make_digest(row), *find_key(row))
+    for one in found:
+        for entry in list_metadata(one.round):
+            transaction.execute(statements.DELETE_METADATA, *entry)
 
 
 def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:
@@ -168,7 +151,6 @@ def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def list_erased(transaction: Transaction, stream_id: int) -> set[int]:
-    """Return the rounds that the log says were erased."""
     told: set[int] = set()
     for content in transaction.fetch(statements.LIST_ERASED, stream_id):
         for first, last in json.loads(content)["rounds"]:

@@ -18,14 +18,8 @@ from keyhole.service.store.log.chain import add_row, make_id
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
-from keyhole.service.store.streams.shadows import NOTHING_BESIDE, open_beside, show_regions
-from keyhole.service.store.streams.stream import (
-    Stream,
-    Task,
-    UnitOfWork,
-    make_archived_error,
-    run_task,
-)
+from keyhole.service.store.streams.shadows import open_beside, show_regions
+from keyhole.service.store.streams.stream import Stream, Task, UnitOfWork, make_archived_error, run_task
 from keyhole.service.wire.responses import Prediction, Verdict, show_decision, show_prediction
 
 _BYTES = 8  # of a score
@@ -93,7 +87,7 @@ def open_rounds(work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: s
     if stream.archived is not None and not all(ask.key in work.keyed for ask in asks):
         raise make_archived_error(stream.name)
     _check(stream, len(asks), makes)
-    tally, draws, made = stream.progress.tally, _draw(stream, len(asks)), Opened([], [])
+    tally, draws, made = stream.progress.tally, draw_next(stream, len(asks)), Opened([], [])
     first = tally.predicted
     for place, ask in enumerate(asks):
         before = tally.predicted
@@ -123,7 +117,7 @@ def _open_round(work: UnitOfWork, ask: Query, *, draw: float, now: float) -> Pre
     else:
         output, labels = case.pack()
         opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
-        shown, (memories, levels) = opened.prediction, NOTHING_BESIDE
+        shown, memories, levels = opened.prediction, None, None
         if stream.shadows:
             memories, levels = open_beside(stream, opened, draw=draw, context=context)
         if not setup.kind.decides or setup.kind.is_awaited(setup, shown):
@@ -158,7 +152,7 @@ def _open_round(work: UnitOfWork, ask: Query, *, draw: float, now: float) -> Pre
     return show_prediction(id_, regions, expires=expires, alphas=alphas)
 
 
-def _draw(stream: Stream, count: int) -> list[float]:
+def draw_next(stream: Stream, count: int) -> list[float]:
     """Return the draws of the next rounds; of a rule that uses none, none are made."""
     if not stream.setup.learner.reads_ask and not stream.shadows:
         return [0.5] * count
@@ -232,12 +226,13 @@ def _expire(work: UnitOfWork, now: float) -> None:
     stream, transaction = work.stream, work.transaction
     work.flush()
     if stream.next_expiry <= now:
-        stream.tally.expired += transaction.change(statements.DROP_EXPIRED, stream.id, now)
+        stream.tally.expired += len(transaction.fetch(statements.DROP_EXPIRED, stream.id, now))
         (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, stream.id)
         stream.next_expiry = earliest or math.inf
     excess = stream.open - stream.setup.open_limit
     if excess > 0:
-        stream.tally.expired += transaction.change(statements.DROP_OLDEST, stream.id, stream.id, excess)
+        dropped = transaction.fetch(statements.DROP_OLDEST, stream.id, stream.id, excess)
+        stream.tally.expired += len(dropped)
     if work.open:
         left = transaction.fetch(statements.FIND_OPEN, stream.id, list(work.open))
         work.open = {row.number: row for row in left}

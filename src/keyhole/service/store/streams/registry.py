@@ -11,15 +11,8 @@ from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
-from keyhole.service.store.streams import alarms, calibrations, changes
-from keyhole.service.store.streams.calibrations import Lesson
-from keyhole.service.store.streams.settings import (
-    LIFETIME,
-    WINDOW,
-    check_description,
-    check_limits,
-    check_name,
-)
+from keyhole.service.store.streams import alarms, calibrations, changes, settings
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.shadows import (
     NewShadow,
     add_shadow,
@@ -29,9 +22,10 @@ from keyhole.service.store.streams.shadows import (
 )
 from keyhole.service.store.streams.stream import (
     Stream,
+    UnitOfWork,
+    change_stream,
     find_stream,
     find_stream_row,
-    lock_any_stream,
     make_stream_row,
     read_stream_row,
     write_stream,
@@ -44,8 +38,8 @@ def create(
     *,
     setup: Setup,
     now: float,
-    lifetime: float = LIFETIME,
-    window: int = WINDOW,
+    lifetime: float = settings.LIFETIME,
+    window: int = settings.WINDOW,
     description: str | None = None,
     retention: float | None = None,
     calibrate_from: str | None = None,
@@ -56,14 +50,14 @@ def create(
 
     ``levels`` are the learners of its inner levels.
     """
-    check_limits(lifetime=lifetime, window=window, retention=retention)
-    check_description(description)
-    stream = Stream(0, check_name(name), setup, lifetime, window, created=now)
+    settings.check_limits(lifetime=lifetime, window=window, retention=retention)
+    settings.check_description(description)
+    stream = Stream(0, settings.check_name(name), setup, lifetime, window, created=now)
     stream.description, stream.retention = description, retention or None
     stream.shadows = start_levels(setup, levels, at=now)
     for new in shadows:  # after its making, in the log
         add_shadow(stream.shadows, setup, new, since=1 + len(stream.shadows), at=now)
-    lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
+    learnt = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from, now=now)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
     content.update({} if stream.retention is None else {"retention": stream.retention})
@@ -73,27 +67,20 @@ def create(
         if not made:
             raise _taken(name)
         stream.id = made[0]
-        changes.note(transaction, stream, kind=changes.CREATED, content=content, now=now)
-        for shadow in stream.shadows:
-            changes.note(
-                transaction,
-                stream,
-                kind=changes.SHADOWED,
-                content=describe(shadow),
-                now=now,
-            )
-        for lesson in lessons:
-            lesson.note(transaction, stream, now=now)
+        work, beside = UnitOfWork(transaction, stream), map(describe, stream.shadows)
+        changes.note(work, Change(now, changes.CREATED, content))
+        for change in (*(Change(now, changes.SHADOWED, one) for one in beside), *learnt):
+            changes.note(work, change)
+        work.flush()
         write_stream(transaction, stream)
     return stream
 
 
-def _calibrate(database: Database, stream: Stream, old: str) -> list[Lesson]:
-    """Teach a stream that is to be made another one's log, which may take minutes."""
+def _calibrate(database: Database, stream: Stream, old: str, *, now: float) -> list[Change]:
     with database.read() as transaction:  # So that whoever writes goes on meanwhile.
         if transaction.fetch(statements.FIND_STREAM, stream.name):
             raise _taken(stream.name)
-        return calibrations.learn_log(transaction, stream, old)
+        return calibrations.learn_log(transaction, stream, old, now=now)
 
 
 def _taken(name: str) -> StreamExistsError:
@@ -149,15 +136,21 @@ def survey(
     with database.read() as transaction:
         first = 0 if after is None else find_stream_row(transaction, after).id  # Ids begin at 1.
         rows = transaction.fetch(statements.LIST_STREAMS, first, limit or _ALL)
-        usable, quarantined = [], {}
-        for row in rows:
-            try:
-                usable.append(read_stream_row(row))
-            except QuarantinedError as error:
-                quarantined[str(row.name)] = str(error)
+        usable, quarantined = _read_rows(rows)
         _add_alarms(transaction, usable)
         _count_overdue(transaction, usable, now)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
+
+
+def _read_rows(rows: Sequence[StreamRow]) -> tuple[list[Stream], dict[str, str]]:
+    """Return the streams of rows that can be used, and of the others by name what is wrong."""
+    usable, quarantined = list[Stream](), dict[str, str]()
+    for row in rows:
+        try:
+            usable.append(read_stream_row(row))
+        except QuarantinedError as error:
+            quarantined[str(row.name)] = str(error)
+    return usable, quarantined
 
 
 def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
@@ -177,22 +170,15 @@ class Changed(NamedTuple):
 
 
 def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = -math.inf) -> Changed:
-    """Return the streams whose rows are not as they were seen, and those that cannot be used."""
-    found = Changed({}, [], {})
     with database.read() as transaction:
-        for row in transaction.fetch(statements.LIST_STREAMS, 0, _ALL):
-            # Reading the row costs little, and what it says much. What waits in vain is not in it.
-            digest = hash((row, now if _is_past(row, now) else None))
-            if seen.get(row.id) != digest:
-                try:
-                    found.changed.append(read_stream_row(row))
-                except QuarantinedError as error:
-                    found.quarantined[str(row.name)] = str(error)
-                    continue
-            found.digests[row.id] = digest
-        _add_alarms(transaction, found.changed)
-        _count_overdue(transaction, found.changed, now)
-    return found
+        rows = transaction.fetch(statements.LIST_STREAMS, 0, _ALL)
+        # Reading the row costs little, and what it says much. What waits in vain is not in it.
+        digests = {row.id: hash((row, now if _is_past(row, now) else None)) for row in rows}
+        changed, quarantined = _read_rows([one for one in rows if seen.get(one.id) != digests[one.id]])
+        _add_alarms(transaction, changed)
+        _count_overdue(transaction, changed, now)
+    usable = {row.id: digests[row.id] for row in rows if str(row.name) not in quarantined}
+    return Changed(usable, changed, quarantined)
 
 
 def _is_past(row: StreamRow, now: float) -> bool:
@@ -202,29 +188,19 @@ def _is_past(row: StreamRow, now: float) -> bool:
 
 def archive(database: Database, name: str, *, now: float) -> Stream:
     """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
-    with database.write() as transaction:
-        stream = lock_any_stream(transaction, name)
-        if stream.archived is None:
-            changes.note(transaction, stream, kind=changes.ARCHIVED, content={}, now=now)
-            stream.archived = now
-            write_stream(transaction, stream)
-    return stream
+    with change_stream(database, name, takes_archived=True) as work:
+        if work.stream.archived is None:
+            changes.note(work, Change(now, changes.ARCHIVED, {}))
+            work.stream.archived = now
+    return work.stream
 
 
 def delete(database: Database, name: str) -> None:
     """Remove a stream that is archived, or cannot be used, and its log for good."""
     with database.write() as transaction:
         row = find_stream_row(transaction, name)
-        if row.archived is None and _is_usable(row):
+        if row.archived is None and _read_rows([row])[0]:
             raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
         for statement in (*statements.DELETE_ROWS, statements.DELETE_STREAM):
             transaction.execute(statement, row.id)
     database.scrub()
-
-
-def _is_usable(row: StreamRow) -> bool:
-    try:
-        read_stream_row(row)
-    except QuarantinedError:
-        return False
-    return True

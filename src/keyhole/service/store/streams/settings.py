@@ -118,7 +118,6 @@ def check_name(name: str) -> str:
 def _make_score(
     kind: Kind | None, score: Mapping[str, object] | None, settings: Mapping[str, object]
 ) -> Score[Any]:
-    """Return how outputs are read: by the score of a name, or by what was given."""
     given = {name: value for name, value in settings.items() if value is not None}
     if score is None:
         return scores.choose(kind, given)

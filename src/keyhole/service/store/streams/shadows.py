@@ -28,7 +28,7 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import NOTHING_KNOWN, UNNAMED
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round
+from keyhole.predictor.rounds import Round, answer_round
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup, change_alpha
 from keyhole.predictor.tally import Outcome
@@ -100,13 +100,11 @@ def start_shadow(
 
 
 def describe(shadow: Shadow) -> dict[str, Any]:
-    """Return what the log keeps of a shadow that is new."""
     more = {"is_level": True} if shadow.is_level else {}
     return {"name": shadow.name, **shadow.setup.learner.dump(), **more}
 
 
 def make_setup(setup: Setup, learner: Learner) -> Setup:
-    """Return a stream's setup with another learner, which may do without features and groups."""
     counts = (learner.features, learner.groups)
     is_same = counts == (setup.learner.features, setup.learner.groups)
     if not is_same and counts != (0, 0):
@@ -200,12 +198,9 @@ class _Kept(NamedTuple):
     memo: str  # as hexadecimal digits
 
 
-NOTHING_BESIDE: tuple[str | None, bytes | None] = (None, None)  # what no shadows remember
-
-
 def open_beside(
     stream: "Stream", opened: Round[Predicted], *, draw: float, context: Array
-) -> tuple[str | None, bytes | None]:
+) -> tuple[str, bytes | None]:
     """Let shadows take the case of a round; return what they must remember of it, as JSON.
 
     And the thresholds of those that are levels, packed.
@@ -226,22 +221,6 @@ def open_beside(
 
 def pack_reals(values: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(values)}d", *values)
-
-
-def calibrate_beside(
-    shadow: Shadow,
-    outputs: Sequence[object],
-    labels: Sequence[object],
-    *,
-    contexts: Sequence[Array],
-    scale: Scale | None,
-) -> None:
-    """Teach a shadow history; ``scale`` is the stream's before it."""
-    setup, progress = shadow.setup, shadow.progress
-    known = contexts if setup.context else [NOTHING_KNOWN] * len(outputs)
-    progress.scale = copy.deepcopy(scale)
-    progress.calibrate(setup, outputs, labels, contexts=known)
-    progress.scale = None
 
 
 Heard = tuple[Shadow, Round[Any], Any]  # and what an answer tells of its round; None if nothing
@@ -286,7 +265,7 @@ def learn_beside(
         progress.scale = copy.deepcopy(scale)
         try:
             if told is not None:
-                found = progress.answer(setup, waiting, told)
+                found = answer_round(setup, progress, waiting, told)
                 levels += (found.miss, own.size) if shadow.is_level else ()
         except KeyholeError:  # What the stream's learner takes, this one may not.
             if shadow.is_level:
@@ -312,7 +291,6 @@ def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> 
 
 
 def start_levels(setup: Setup, learners: Sequence[Learner], *, at: float) -> list[Shadow]:
-    """Return the inner levels of a new stream; they come after its making, in the log."""
     return [
         start_shadow(setup, one, name=f"{one.alpha:g}", since=since, at=at, is_level=True)
         for since, one in enumerate(learners, start=1)
@@ -320,7 +298,6 @@ def start_levels(setup: Setup, learners: Sequence[Learner], *, at: float) -> lis
 
 
 def check_tells_all(answer: Any) -> None:
-    """Raise unless an answer tells the outcome of every level."""
     names = {answer} if isinstance(answer, str) else set(answer)
     if names - _TELLS_ALL:
         raise FeedbackError(

@@ -8,7 +8,8 @@ acknowledged before it is durable, and what one asks for wrongly changes nothing
 import math
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -108,53 +109,33 @@ class Stream:
         return self.recent_misses / self.recent_rounds if self.recent_rounds else None
 
 
+_PACKED = {"setup", "seed", "shadows", "progress", "recent", "link"}
+_SAME = [name for name in StreamRow._fields if name not in _PACKED]
+
+
 def make_stream_row(stream: Stream) -> StreamRow:
     return StreamRow(
-        id=stream.id,
-        name=stream.name,
+        **{name: getattr(stream, name) for name in _SAME},
         setup=settings.dump_setup(stream.setup),
         seed=str(stream.setup.seed),
-        lifetime=stream.lifetime,
-        window=stream.window,
-        created=stream.created,
-        archived=stream.archived,
-        description=stream.description,
-        retargeted=stream.retargeted,
-        retention=stream.retention,
         shadows=dump_shadows(stream.shadows),
-        version=stream.version,
         progress=stream.progress.pack(stream.setup.learner),
-        next_expiry=stream.next_expiry,
         recent=stream.recent.to_bytes(stream.window // 8 + 1, "big"),
         link=stream.link,
     )
 
 
-def read_stream_row(row: StreamRow, *, kept: Progress | None = None) -> Stream:
-    """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
-
-    ``kept`` is what its progress unpacks to, for who knows it.
-    """
+def read_stream_row(row: StreamRow) -> Stream:
+    """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used."""
     try:
         setup = settings.load_setup(row.setup, row.seed)
-        progress = kept or Progress.unpack(row.progress, setup=setup)
         return Stream(
-            id=row.id,
-            name=row.name,
+            **{name: getattr(row, name) for name in _SAME},
             setup=setup,
-            lifetime=row.lifetime,
-            window=row.window,
-            created=row.created,
-            archived=row.archived,
-            version=row.version,
-            progress=progress,
-            next_expiry=row.next_expiry,
+            shadows=load_shadows(row.shadows, setup),
+            progress=Progress.unpack(row.progress, setup=setup),
             recent=int.from_bytes(row.recent, "big"),
             link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
-            description=row.description,
-            retargeted=row.retargeted,
-            retention=row.retention,
-            shadows=load_shadows(row.shadows, setup) if row.shadows else [],
         )
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise make_quarantine_error(row.name, f"its row cannot be read: {error}") from None
@@ -185,19 +166,6 @@ def find_stream_row(
     return rows[0]
 
 
-def lock_stream(transaction: Transaction, name: str) -> Stream:
-    """Return where a stream that is not archived stands, held as by ``lock_any_stream``, or raise."""
-    stream = lock_any_stream(transaction, name)
-    if stream.archived is not None:
-        raise make_archived_error(name)
-    return stream
-
-
-def lock_any_stream(transaction: Transaction, name: str) -> Stream:
-    """Return where a stream stands; nobody else changes it until the commit."""
-    return read_stream_row(find_stream_row(transaction, name, statements.LOCK_STREAM))
-
-
 def write_stream(transaction: Transaction, stream: Stream) -> None:
     _, *columns = make_stream_row(stream)  # its id comes last
     transaction.execute(statements.WRITE_STREAM, *columns, stream.id)
@@ -215,11 +183,10 @@ def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
 
 def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
-    setups = []
+    setups = list[Setup]()
     for stream in streams:
         setups += [stream.setup, *(shadow.setup for shadow in stream.shadows)]
-    learners = {setup.learner.name: setup.learner for setup in setups}
-    for learner in learners.values():
+    for learner in {setup.learner.name: setup.learner for setup in setups}.values():
         if not learner.runs_interpreted:
             compile_learner(learner)
 
@@ -275,7 +242,6 @@ def run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
 
 
 def run_task(database: Database, task: Task) -> Any:
-    """Return what a task comes to, once it is durable, or raise."""
     (outcome,) = run_tasks(database, [task]).outcomes
     if isinstance(outcome, BaseException):
         raise outcome
@@ -329,7 +295,6 @@ _NAMES: tuple[Callable[[Any], Any], ...] = (
 
 
 def _list_asked(tasks: Sequence[Task]) -> list[tuple[Statement[Any], Values]]:
-    """Return what reads the stream of tasks, and the rounds that they ask for if any; or raise."""
     name_or_id, name = tasks[0].stream, tasks[0].stream
     owner: str | int = 0  # No stream has this id.
     if isinstance(name_or_id, str) and not settings.NAME.fullmatch(name_or_id):
@@ -403,3 +368,19 @@ class UnitOfWork:
             self.transaction.execute(statements.CLOSE_ROUNDS, self.stream.id, self.closed)
         self.new.clear()
         self.closed.clear()
+
+
+@contextmanager
+def change_stream(
+    database: Database, name: str, *, takes_archived: bool = False
+) -> Iterator[UnitOfWork]:
+    """Hold a stream, that is not archived unless those are taken; write what it became in the end."""
+    with database.write() as transaction:
+        stream = read_stream_row(find_stream_row(transaction, name, statements.LOCK_STREAM))
+        if stream.archived is not None and not takes_archived:
+            raise make_archived_error(name)
+        work, version = UnitOfWork(transaction, stream), stream.version
+        yield work
+        if stream.version != version:
+            work.flush()
+            write_stream(transaction, stream)

@@ -3,7 +3,7 @@
 A change is an event of the log, so that a replay makes it at the same round.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import OpenRow, RoundRow
 from keyhole.service.store.streams import alarms, changes
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
 from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe, find_shadow
-from keyhole.service.store.streams.stream import Stream, lock_stream, write_stream
+from keyhole.service.store.streams.stream import Stream, change_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,26 +36,20 @@ class Update:
 
 def update(database: Database, name: str, update: Update, *, now: float) -> tuple[Stream, list[str]]:
     """Change a stream; return it, and what each change does to the promise. Twice is once."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream, transaction = work.stream, work.transaction
         content = _list_changes(stream, update)
         if not content:
             return stream, []
-        was_on = bool(stream.watch.alarm)
-        effects = apply(
-            stream,
-            content,
-            read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
-        )
-        changes.note(transaction, stream, kind=changes.CHANGED, content=content, now=now)
-        if was_on and not stream.watch.alarm:
-            alarms.note(transaction, stream.id, stream.watch, at=now)
-        write_stream(transaction, stream)
+        effects = apply(stream, content)
+        if "window" in content:
+            stream.recent = gather_bits(list_misses(transaction, stream.id, most=stream.window))
+        changes.note(work, Change(now, changes.CHANGED, content))
+        alarms.note(transaction, stream.id, stream.watch, at=now)
     return stream, effects
 
 
 def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
-    """Return what would be other than it is, as the log keeps it, or raise."""
     content = {}
     if update.alpha is not None and stream.levels:
         raise InvalidError(
@@ -95,8 +90,8 @@ def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
     return content
 
 
-def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int], int]) -> list[str]:
-    """Change a stream as an event of its log says; return what that does to the promise."""
+def apply(stream: Stream, content: dict[str, Any]) -> list[str]:
+    """Change all but the recent rounds as an event of the log says; return what that does."""
     effects = []
     if "alpha" in content:
         effects.append(_change_alpha(stream, content["alpha"]))
@@ -107,7 +102,6 @@ def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int
         )
     if "window" in content:
         stream.window = content["window"]
-        stream.recent = read_recent(stream.window)
         effects.append("Only what is shown as recent changes; the promise and its alarm do not.")
     if "labels" in content:
         effects.append(_add_labels(stream, content["labels"]))
@@ -154,45 +148,37 @@ def _add_labels(stream: Stream, labels: list[str]) -> str:
 
 
 def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
-    """Put a shadow beside a stream: from the next round on it shows what it would do."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream = work.stream
         shadow = add_shadow(stream.shadows, stream.setup, new, since=stream.version + 1, at=now)
-        changes.note(transaction, stream, kind=changes.SHADOWED, content=describe(shadow), now=now)
-        write_stream(transaction, stream)
+        changes.note(work, Change(now, changes.SHADOWED, describe(shadow)))
     return stream
 
 
 def remove(database: Database, name: str, shadow: str, *, now: float) -> Stream:
-    """Take a shadow away."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream = work.stream
         stream.shadows.remove(find_shadow(stream.shadows, shadow))
-        changes.note(transaction, stream, kind=changes.UNSHADOWED, content={"name": shadow}, now=now)
-        write_stream(transaction, stream)
+        changes.note(work, Change(now, changes.UNSHADOWED, {"name": shadow}))
     return stream
 
 
 def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[Stream, list[str]]:
     """Let a shadow choose the sets of a stream from now on; return what that does to the promise."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
-        was_on = bool(stream.watch.alarm)
+    with change_stream(database, name) as work:
+        stream, transaction = work.stream, work.transaction
         effect = apply_promotion(stream, shadow)
         learner = stream.setup.learner
         for kept, opened, _ in transaction.fetch(statements.LIST_OPEN_ROUNDS, stream.id):
             memo = choose_again(stream, kept, opened)
             transaction.execute(statements.REMEMBER_ROUND, memo, stream.id, kept.number)
         content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
-        changes.note(transaction, stream, kind=changes.PROMOTED, content=content, now=now)
-        if was_on and not stream.watch.alarm:
-            alarms.note(transaction, stream.id, stream.watch, at=now)
-        write_stream(transaction, stream)
+        changes.note(work, Change(now, changes.PROMOTED, content))
+        alarms.note(transaction, stream.id, stream.watch, at=now)
     return stream, [effect]
 
 
 def choose_again(stream: Stream, kept: RoundRow, opened: OpenRow) -> bytes:
-    """Return what a new learner of a stream must remember of a round that waits for its answer."""
     setup = stream.setup
     waiting = setup.kind.recall(setup, kept, then=opened.then)
     return setup.learner.layout.pack_memo(setup.kind.choose_again(setup, stream.progress, waiting))
