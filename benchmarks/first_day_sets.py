@@ -1,4 +1,4 @@
-"""Sets of labels: the share missed in the first rounds, with answers that come at once or late.
+"""Sets of labels: the share missed in the first rounds, with answers at once, late or in batches.
 
 Eight vague classes whose probabilities are right, three times too sure, or three times too shy, at
 alpha 0.1; labels are told where the set held them. The contextual tracker knows the largest probability
@@ -13,7 +13,9 @@ import keyhole
 from keyhole.numeric import Array, Counts
 
 ALPHA, CLASSES, ROUNDS = 0.1, 8, 1500
-LATE = (0, 200, 1_000)
+BATCH = 100
+ARRIVALS = {"at once": (0, 1), "200 late": (200, 1), "1,000 late": (1_000, 1)}
+ARRIVALS |= {f"batches of {BATCH}": (0, BATCH)}
 MODELS = {"right": 1.0, "three times too sure": 3.0, "three times too shy": 1.0 / 3.0}
 LEARNERS = ("logit-tracker", "informed-tracker", "contextual-tracker")
 
@@ -27,8 +29,11 @@ def make_cases(seed: int, rounds: int, power: float) -> tuple[Array, Counts]:
     return told / told.sum(axis=1, keepdims=True), labels
 
 
-def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tuple[bool, int]]:
+def play(
+    learner: str, outputs: Array, labels: Counts, arrival: tuple[int, int]
+) -> Iterator[tuple[bool, int]]:
     """Yield of each round whether it missed, and the size of its set."""
+    late, batch = arrival
     has_features = learner == "contextual-tracker"
     predictor = keyhole.Predictor(learner, alpha=ALPHA, features=2 if has_features else None)
     features = np.column_stack((outputs.max(axis=1), np.random.default_rng(0).random(len(outputs))))
@@ -36,8 +41,11 @@ def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tu
     for n, output in enumerate(outputs.tolist()):
         shown.append(predictor.predict(output, features=features[n] if has_features else None))
         yield int(labels[n]) not in shown[n], len(shown[n])
-        if n >= late:
-            past, label = shown[n - late], int(labels[n - late])
+        answered = n + 1 - late
+        if answered <= 0 or answered % batch:
+            continue
+        for m in range(answered - batch, answered):
+            past, label = shown[m], int(labels[m])
             if label in past:
                 predictor.learn(past, label=label)
             else:
@@ -46,16 +54,22 @@ def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tu
 
 def print_tables(*, quick: bool) -> None:
     print("missed in the first 100 / in the first 500 / in all, mean size\n")
-    print(f"{'probabilities':<24}{'late':>6}  " + "".join(f"{name:<28}" for name in LEARNERS))
+    print(f"{'probabilities':<24}{'answers':<16}" + "".join(f"{name:<28}" for name in LEARNERS))
+    second: dict[str, list[str]] = {}
     for model, power in MODELS.items():
-        for late in LATE:
+        for name, arrival in ARRIVALS.items():
             cells = []
             for learner in LEARNERS:
                 runs = [
-                    list(play(learner, *make_cases(seed, ROUNDS, power), late))
+                    list(play(learner, *make_cases(seed, ROUNDS, power), arrival))
                     for seed in range(2 if quick else 20)
                 ]
                 missed, size = np.array(runs, dtype=float).mean(axis=0).T
                 rates = [missed[:count].mean() for count in (100, 500, ROUNDS)]
                 cells.append(f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {size.mean():.2f}")
-            print(f"{model:<24}{late:>6,}  " + "".join(f"{cell:<28}" for cell in cells), flush=True)
+                if arrival[1] == BATCH:
+                    second.setdefault(model, []).append(f"{missed[BATCH : 2 * BATCH].mean():.3f}")
+            print(f"{model:<24}{name:<16}" + "".join(f"{cell:<28}" for cell in cells), flush=True)
+    print(f"\nmissed in the second batch of {BATCH}\n")
+    for model, rates_of_second in second.items():
+        print(f"{model:<40}" + "".join(f"{rate:<28}" for rate in rates_of_second))
