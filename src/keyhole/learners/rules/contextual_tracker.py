@@ -40,7 +40,6 @@ from keyhole.learners.rules.informed_tracker import (
     MARGIN,
     InformedTrackerSettings,
     InformedTrackerState,
-    find_news,
     find_odds,
     find_step,
     informed_tracker,
@@ -309,8 +308,9 @@ def observe(
     """
     number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
     level, offset, base = state.lateness[0], state.offset[0], _find_base(state)
-    step = find_step(settings.alpha, settings.step, base, memo[_BARE], answer.miss, answer.stale)
-    news = find_news(settings.alpha, base, memo[_BARE], answer.miss, answer.stale)
+    step, news, most = find_step(
+        settings.alpha, settings.step, base, memo[_BARE], answer.miss, answer.stale
+    )
     bare = _find_threshold(shift_odds(find_odds(settings.alpha, base), offset))
     _teach_base(
         InformedTrackerSettings(settings.alpha, settings.step, settings.guard),
@@ -337,8 +337,15 @@ def observe(
     if settings.size_weight > 0.0:
         saved = weigh_size(state.band, state.cost, settings.alpha, number, memo[_ABOVE], answer)
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
+    longest = most * slow(answer.stale) / settings.first
     _step_cells(
-        settings, state, memo, news * answer.pace * settings.first * error, slow(answer.stale), groups
+        settings,
+        state,
+        memo,
+        news * answer.pace * settings.first * error,
+        slow(answer.stale),
+        longest,
+        groups,
     )
     _keep_features(settings, state, memo, number)
 
@@ -397,6 +404,7 @@ def _step_cells(
     memo: Array,
     pull: float,
     damping: float,
+    longest: float,
     groups: int,
 ) -> None:
     """Move every cell of the case, which is in so many groups, against the pull, by its share."""
@@ -409,13 +417,13 @@ def _step_cells(
         at = _FEATURES + _PER_FEATURE * feature
         cell = feature * (settings.knots + 1) + int(memo[at + _CELL])
         share = memo[at + _SHARE]
-        _step_cell(settings, state, cell, 1.0 - share, pull, damping, prior)
+        _step_cell(settings, state, cell, 1.0 - share, pull, damping, longest, prior)
         if memo[at + _CELL] < settings.knots:
-            _step_cell(settings, state, cell + 1, share, pull, damping, prior)
+            _step_cell(settings, state, cell + 1, share, pull, damping, longest, prior)
     own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
     for group in range(settings.groups):
         if memo[own + group] > 0.0:
-            _step_cell(settings, state, cells + group, 1.0, pull, damping, prior)
+            _step_cell(settings, state, cells + group, 1.0, pull, damping, longest, prior)
 
 
 @called
@@ -426,10 +434,11 @@ def _step_cell(
     share: float,
     pull: float,
     damping: float,
+    longest: float,
     prior: float,
 ) -> None:
     pace = prior + min(settings.alpha * state.visits[cell], settings.memory)
-    state.weight[cell] -= pull * share / pace / damping
+    state.weight[cell] -= pull * share * min(1.0 / pace, longest) / damping
     state.visits[cell] += share * share
 
 

@@ -60,6 +60,8 @@ BARE = 300  # bare answers that the histogram hears after the model's word
 SMOOTH = UNITS / 2  # what EM adds to the bin of the threshold, and less to those farther away
 FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: over 2 logits, or 1/2
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
+LOGITS = math.log(2.0) / THIRDS  # of a bin
+DELAYS, PART = 10.0, 0.25  # over how many delays an excess is paid back, by at most this part of alpha
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
@@ -415,21 +417,51 @@ def find_news(
 
 
 @called
+def find_most(state: InformedTrackerState, threshold: float, stale: float) -> float:
+    """Return the longest step that so many answers may take without overshooting.
+
+    A batch that missed everything then moves the threshold to where the histogram says that nothing
+    missed, and no farther: a step that is right where truths are spread out would throw it from end to
+    end where they are close together. How many truths lie in a logit is read off the bins around the
+    quantile, as far as the threshold is from it; on both sides, because steps that are longer on one
+    side than on the other would pull the miss rate away from alpha.
+    """
+    place, bins = state.place[0], state.bins
+    apart = abs(find_bin(threshold) - place)
+    low, high = max(place - apart, 0), min(place + apart + 1, BINS)
+    held = 0
+    for between in range(low, high):
+        held += bins[between]
+    return LOGITS * (high - low) * state.total[0] / (stale * held) if held > 0 else math.inf
+
+
+@called
 def find_step(
     alpha: float, last: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
-) -> float:
-    """Return the step of the offset: shorter for a stale answer that the base has heard as well."""
+) -> tuple[float, float, float]:
+    """Return the step of the offset; how much of the answer is news; and the longest step there is."""
     rounds = state.rounds[0]
     if not has_base(state):
         step, error = max(last, FIRST / (1.0 + alpha * rounds)), miss - alpha
         if stale > 0.0:
             hit = error < 0.0 and state.excess[0] + alpha * rounds < 0.5
             step = shorten(step, last, stale, -error if hit else 0.0)
-        return step
+        return step, 1.0, math.inf
     if stale == 0.0:
-        return last
+        return last, 1.0, math.inf
     step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    return step * find_news(alpha, state, threshold, miss, stale)
+    news, most = find_news(alpha, state, threshold, miss, stale), find_most(state, threshold, stale)
+    return min(step, most) * news, news, most
+
+
+@called
+def find_due(alpha: float, state: InformedTrackerState, stale: float) -> float:
+    """Return by how much the next answers are to miss less often, because of the excess so far.
+
+    Steps of different lengths do not add up to the excess, which would grow until a guard holds it.
+    """
+    due, most = state.excess[0] / (state.scale[0] * DELAYS * stale), PART * alpha
+    return min(max(due, -most), most)
 
 
 @kernel
@@ -442,7 +474,9 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         return
     threshold, step = memo[0], last
     if stale > 0.0 or state.bare[0] != 0:
-        step = find_step(alpha, last, state, threshold, miss, stale)
+        step, news, most = find_step(alpha, last, state, threshold, miss, stale)
+        if step >= most * news:
+            state.offset[0] -= step * pace * find_due(alpha, state, stale)
     if stale > 0.0 or weight != 1.0:
         raise_level(state.lateness, age)
         state.scale[0] = max(state.scale[0], weight / pace)
@@ -504,18 +538,18 @@ def observe_table(
     """Learn from told scores as ``observe`` does from one after the other, in half the time."""
     misses, scores, ages, stales = told
     alpha, last, _ = settings
-    late: Any = stales
-    steps = last / (slow(late) + (late / KNEE) * (late / KNEE))
     bins = np.searchsorted(EDGES, scores, side="right")
-    columns = (misses, bins, steps, ages, stales)
+    columns = (misses, bins, ages, stales)
     rows = zip(thresholds, *(column.tolist() for column in columns), strict=True)
-    bare, rounds, lateness = state.bare, state.rounds, state.lateness
-    for threshold, miss, at, usual, age, stale in rows:
-        step = usual
+    bare, lateness = state.bare, state.lateness
+    for threshold, miss, at, age, stale in rows:
+        step = last
         if stale > 0.0 and age > lateness[0]:
             raise_level(lateness, age)
-        if bare[0] or rounds[0] < stale:
-            step = find_step(alpha, last, state, threshold, miss, stale)
+        if bare[0] or stale > 0.0:
+            step, news, most = find_step(alpha, last, state, threshold, miss, stale)
+            if step >= most * news:
+                state.offset[0] -= step * find_due(alpha, state, stale)
         learn(alpha, last, state, threshold, miss, step, 1.0, 1.0, at)
 
 
