@@ -198,7 +198,15 @@ class InformedTracker(Shared):
         if stale == 0.0:
             return self.step
         step = self.step / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
-        return step * self.find_news(opened, miss, stale)
+        return self.find_news(opened, miss, stale) * min(step, self.find_longest(opened, stale))
+
+    def find_longest(self, opened: Opened, stale: float) -> float:
+        if stale == 0.0 or (self.bare and self.word == 0.0):
+            return math.inf
+        apart = abs(self.find_bin(opened.threshold) - self.place)
+        near = self.bins[max(self.place - apart, 0) : min(self.place + apart, 83) + 1]
+        held = stale * sum(near)
+        return math.log(2.0) / 3.0 * len(near) * self.total / held if held else math.inf
 
     def find_news(self, opened: Opened, miss: float, stale: float) -> float:
         if self.k >= stale or (self.bare and self.word == 0.0):
@@ -218,6 +226,9 @@ class InformedTracker(Shared):
         error = miss - self.alpha
         self.count_late(age, weight, pace, scales=stale > 0.0 or weight != 1.0)
         step = self.find_step(opened, miss, stale)
+        if step == self.find_news(opened, miss, stale) * self.find_longest(opened, stale):
+            due = self.excess / (10.0 * self.scale * stale)
+            self.x -= step * pace * clip(due, -self.alpha / 4.0, self.alpha / 4.0)
         self.x -= step * pace * error
         if self.told == 5:
             aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
@@ -337,6 +348,7 @@ class ContextualTracker(InformedTracker):
         self.excess = owed
         bare = replace(opened, threshold=opened.bare)
         step, news = self.find_step(bare, miss, stale), self.find_news(bare, miss, stale)
+        most = self.find_longest(bare, stale)
         now = self.find_threshold(self.find_odds(Case()))
         heard = None if score is None else leave_out(score, opened.said)
         self.learn(bare, miss, weight, pace, heard)
@@ -351,18 +363,16 @@ class ContextualTracker(InformedTracker):
             miss = float(left < opened.bare)
         error, slower = miss - self.alpha, 1.0 + stale / 60.0
         cells = sum(len(shares) for _, _, shares in opened.cells) + len(opened.case.groups)
-        pull, prior = news * pace * 0.5 * error / slower, 0.5 * cells
+        pull, prior = news * pace * error, 0.5 * cells
         for feature, _, shares in opened.cells:
             for cell, share in shares:
                 visits = self.visits[feature]
-                self.weights[feature][cell] -= (
-                    pull * share / (prior + min(self.alpha * visits[cell], 50.0))
-                )
+                first = 0.5 / slower / (prior + min(self.alpha * visits[cell], 50.0))
+                self.weights[feature][cell] -= pull * share * min(first, most)
                 visits[cell] += share**2
         for group in opened.case.groups:
-            self.group_weights[group] -= pull / (
-                prior + min(self.alpha * self.group_visits[group], 50.0)
-            )
+            first = 0.5 / slower / (prior + min(self.alpha * self.group_visits[group], 50.0))
+            self.group_weights[group] -= pull * min(first, most)
             self.group_visits[group] += 1.0
         for feature, value, _ in opened.cells:
             if value == value:

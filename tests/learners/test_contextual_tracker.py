@@ -91,7 +91,7 @@ class ByHand:
         for row in (0, *(1 + g for g in groups)):
             self.debt[row] += error
         heard = answer._replace(score=shift(answer.score, -said))
-        news = self.find_news(bare, answer)
+        news, longest = self.find_news(bare, answer), self.find_longest(bare, answer)
         self.inner.observe(self.base, [bare], heard)
         self.base.excess[0] = self.debt[0]
         if self.weight > 0.0:
@@ -103,7 +103,8 @@ class ByHand:
         for cell, share in active:
             visits = self.visits.get(cell, 0.0)
             pace = 0.5 * len(active) + min(self.alpha * visits, 50.0)
-            self.table[cell] = self.table.get(cell, 0.0) - news * 0.5 * error * share / pace / slow
+            step = news * min(0.5 / pace / slow, longest)
+            self.table[cell] = self.table.get(cell, 0.0) - step * error * share
             self.visits[cell] = visits + share * share
         for j, value in enumerate(x):
             if not math.isnan(value):
@@ -116,6 +117,15 @@ class ByHand:
         lower, fair = sum(self.base.bins[: compute_bin(bare)]), self.alpha * self.base.total[0]
         over = fair > lower if answer.miss == 0.0 else lower > 2.0 * fair
         return (lower / fair if answer.miss == 0.0 else 2.0 * fair / lower) if over else 1.0
+
+    def find_longest(self, bare: float, answer: Answer) -> float:
+        if answer.stale == 0.0 or (self.base.bare[0] and not self.base.word[0]):
+            return math.inf
+        place, bins = self.base.place[0], self.base.bins
+        apart = abs(compute_bin(bare) - place)
+        near = bins[max(place - apart, 0) : place + apart + 1]
+        held = answer.stale * sum(near)
+        return math.log(2.0) / 3.0 * len(near) * self.base.total[0] / held if held else math.inf
 
     def keep(self, j: int, value: float) -> None:
         row = self.samples[j]

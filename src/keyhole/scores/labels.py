@@ -22,6 +22,7 @@ from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
 LEAST_SUM, MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
+WHOLE_SUM = 0.99  # Below this, labels that were named had others beside them.
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 _SHOWN = 12  # labels in a repr
 
@@ -215,9 +216,16 @@ class Candidates:
         labels = self.labels
         return scores if type(labels) is range else dict(zip(labels, scores, strict=True))
 
+    @property
+    def are_all_labels(self) -> bool:
+        """Whether the labels are the places of an array, or all that the score knows."""
+        return type(self.labels) is range or tuple(self.labels) == self.kind.labels
+
     def masses(self) -> tuple[list[float], list[float]]:
         """Return the scores and their labels' probabilities; none where scores are no distribution.
 
+        If labels are named with their probabilities, and these leave something over, candidates were
+        cut to some: the rest is the chance of a label that is not there, which no set can show.
         Lists and arrays give the same sums, so that a round that was stored says what it said.
         """
         scores, kind = self.scores, self.kind
@@ -228,6 +236,8 @@ class Candidates:
         power = kind.power
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
         total = reduce(add, shares, 0.0)  # in order: Python's own sum rounds otherwise from 3.12 on
+        if not self.are_all_labels and 0.0 < total < WHOLE_SUM:
+            return [0.0, *scores], [1.0 - total, *shares]
         if not LEAST_SUM <= total <= MOST_SUM:
             return [], []
         return scores, [share / total for share in shares]
@@ -235,7 +245,7 @@ class Candidates:
     def pack(self) -> tuple[bytes, str | None]:
         scores, labels = self.scores, self.labels
         content = array("d", scores).tobytes() if isinstance(scores, list) else scores.tobytes()
-        if type(labels) is range or tuple(labels) == self.kind.labels:
+        if self.are_all_labels:
             return content, None
         is_text = set(map(type, labels)) == {str}
         return content, write_json(labels if is_text else [pack_label(k) for k in labels])

@@ -337,16 +337,8 @@ def observe(
     if settings.size_weight > 0.0:
         saved = weigh_size(state.band, state.cost, settings.alpha, number, memo[_ABOVE], answer)
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
-    longest = most * slow(answer.stale) / settings.first
-    _step_cells(
-        settings,
-        state,
-        memo,
-        news * answer.pace * settings.first * error,
-        slow(answer.stale),
-        longest,
-        groups,
-    )
+    pull = news * answer.pace * error
+    _step_cells(settings, state, memo, pull, slow(answer.stale), most, groups)
     _keep_features(settings, state, memo, number)
 
 
@@ -404,10 +396,13 @@ def _step_cells(
     memo: Array,
     pull: float,
     damping: float,
-    longest: float,
+    most: float,
     groups: int,
 ) -> None:
-    """Move every cell of the case, which is in so many groups, against the pull, by its share."""
+    """Move every cell of the case, which is in so many groups, against the pull, by its share.
+
+    None moves farther than the offset may.
+    """
     active = groups + 2 * settings.features
     for feature in range(settings.features):
         if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
@@ -417,13 +412,13 @@ def _step_cells(
         at = _FEATURES + _PER_FEATURE * feature
         cell = feature * (settings.knots + 1) + int(memo[at + _CELL])
         share = memo[at + _SHARE]
-        _step_cell(settings, state, cell, 1.0 - share, pull, damping, longest, prior)
+        _step_cell(settings, state, cell, 1.0 - share, pull, damping, most, prior)
         if memo[at + _CELL] < settings.knots:
-            _step_cell(settings, state, cell + 1, share, pull, damping, longest, prior)
+            _step_cell(settings, state, cell + 1, share, pull, damping, most, prior)
     own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
     for group in range(settings.groups):
         if memo[own + group] > 0.0:
-            _step_cell(settings, state, cells + group, 1.0, pull, damping, longest, prior)
+            _step_cell(settings, state, cells + group, 1.0, pull, damping, most, prior)
 
 
 @called
@@ -434,11 +429,11 @@ def _step_cell(
     share: float,
     pull: float,
     damping: float,
-    longest: float,
+    most: float,
     prior: float,
 ) -> None:
     pace = prior + min(settings.alpha * state.visits[cell], settings.memory)
-    state.weight[cell] -= pull * share * min(1.0 / pace, longest) / damping
+    state.weight[cell] -= pull * share * min(settings.first / pace / damping, most)
     state.visits[cell] += share * share
 
 

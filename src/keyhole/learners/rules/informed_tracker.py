@@ -473,13 +473,13 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         hear_aside(alpha, last, state, answer)
         return
     threshold, step = memo[0], last
+    if stale > 0.0 or weight != 1.0:
+        raise_level(state.lateness, age)
+        state.scale[0] = max(state.scale[0], weight / pace)
     if stale > 0.0 or state.bare[0] != 0:
         step, news, most = find_step(alpha, last, state, threshold, miss, stale)
         if step >= most * news:
             state.offset[0] -= step * pace * find_due(alpha, state, stale)
-    if stale > 0.0 or weight != 1.0:
-        raise_level(state.lateness, age)
-        state.scale[0] = max(state.scale[0], weight / pace)
     if score == score:
         learn(alpha, last, state, threshold, miss, step, weight, pace, find_bin(score))
     else:  # NaN: not told
