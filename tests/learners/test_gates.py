@@ -393,6 +393,45 @@ def test_after_three_thousand_decisions_it_accepts_nearly_what_hindsight_does(
     assert np.mean(accepted) >= enough * np.mean(best)
 
 
+# Scores that repeat: their values, how many cases have each, and the chance that one of them is right.
+TIED = {
+    "stated by a language model": (
+        [0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0],
+        [0.04, 0.06, 0.12, 0.16, 0.2, 0.24, 0.12, 0.06],
+        [0.45, 0.55, 0.68, 0.78, 0.88, 0.95, 0.98, 0.99],
+    ),
+    "votes of five": (
+        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0],
+        [0.09, 0.08, 0.09, 0.13, 0.2, 0.41],
+        [0.1, 0.3, 0.5, 0.68, 0.83, 0.94],
+    ),
+    "zero or one": ([0.0, 1.0], [0.4, 0.6], [0.6, 0.97]),
+    "constant": ([0.8], [1.0], [0.96]),
+}
+
+
+def draw_tied(kind: str, *, rounds: int, seed: int) -> tuple[Array, Array]:
+    scores, shares, chances = (np.array(part) for part in TIED[kind])
+    rng = np.random.default_rng([seed, 11])
+    place = rng.choice(scores.size, size=rounds, p=shares)
+    return scores[place], (rng.random(rounds) >= chances[place]).astype(np.float64)
+
+
+@pytest.mark.parametrize("kind", TIED)
+@pytest.mark.parametrize("feedback", ["accepted", "both"])
+def test_scores_that_repeat_are_accepted_nearly_as_often_as_in_hindsight(
+    kind: str, feedback: str
+) -> None:
+    """Kills: cases of one score accepted in part only, or a threshold just above the score."""
+    learner, short = make("gate-tracker", alpha=0.1), []
+    for seed in range(30):
+        scores, wrong = draw_tied(kind, rounds=3_000, seed=seed)
+        run = simulate_gate(learner, scores, wrong, feedback=feedback)
+        assert run.excess[:1_000].max() <= 4.0 + ROUNDING
+        short.append(0.9 * best_fixed(scores, wrong, alpha=0.1)[1] - run.accepted_share)
+    assert np.mean(short) <= 3.0 * np.std(short, ddof=1) / math.sqrt(len(short))
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.1])
 def test_what_people_say_of_referred_cases_counts_where_few_accepted_ones_are_audited(
     alpha: float,
