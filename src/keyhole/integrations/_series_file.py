@@ -24,7 +24,7 @@ def pack_model(model: Model) -> tuple[dict[str, Any], bytes]:
         "times": [pack_value(one) for one in seen.times.values],
         "rows": [[pack_value(one) for one in column] for column in columns],
         "open": [key for keys in seen.open.values() for key in keys],
-        "pool": None if model.pool is None else pack_value(model.pool.list_state()),
+        "pool": None if model.pool is None else model.pool.list_state(),
     }
     return packed, b"".join(parts)
 
@@ -47,7 +47,7 @@ def unpack_model(model: Model, packed: dict[str, Any], content: bytes) -> bytes:
     for series, time, cutoff, place in packed["open"]:
         seen.open.setdefault((series, time), []).append((series, time, cutoff, place))
     if model.pool is not None:
-        model.pool.restore(unpack_value(packed["pool"]))
+        model.pool.restore(packed["pool"])
     return content
 
 
