@@ -1,6 +1,7 @@
 """Intervals: what a new stream misses whose answers come in batches, and day-ahead prices.
 
-Residuals are normal, Laplace or Student's with three degrees of freedom, at alpha 0.1; widths are over
+Residuals are normal, Laplace or Student's with three degrees of freedom, normal about a forecast that
+is ten standard deviations too low, or normal and rounded to whole numbers, at alpha 0.1; widths are over
 the right one. The contextual tracker knows the place in the batch and a feature that tells nothing;
 without features it is the informed tracker, bit for bit. Day-ahead prices need the file
 hourly_prices.npz, of ``hour``, ``price`` and two forecasts, here or in ../shared/data.
@@ -30,6 +31,10 @@ NOISES: dict[str, tuple[Callable[[np.random.Generator, int], Array], float]] = {
     "Laplace": (lambda rng, count: rng.laplace(size=count), 2 * math.log(10.0)),
     "Student's, 3": (lambda rng, count: rng.standard_t(3, size=count), 2 * 2.3534),
 }
+BATCHED = NOISES | {
+    "biased by 10": (lambda rng, count: rng.normal(10.0, 1.0, count), 2 * 11.2816),
+    "whole numbers": (lambda rng, count: rng.normal(size=count).round(), 2 * 2.0),
+}
 
 
 def play_batches(learner: str, truths: Array, size: int) -> tuple[Array, Array]:
@@ -47,9 +52,11 @@ def play_batches(learner: str, truths: Array, size: int) -> tuple[Array, Array]:
 
 
 def print_batches(runs: int) -> None:
-    print("missed in the second / third / fourth batch, width of the second over the right one\n")
-    print(f"{'residuals':<14}{'batch':>6}  " + "".join(f"{name:<28}" for name in LEARNERS))
-    for name, (draw, right) in NOISES.items():
+    print(
+        "missed in the second / third / fourth batch, width of the second / fourth over the right one\n"
+    )
+    print(f"{'residuals':<14}{'batch':>6}  " + "".join(f"{name:<35}" for name in LEARNERS))
+    for name, (draw, right) in BATCHED.items():
         for size in BATCHES:
             cells = []
             for learner in LEARNERS:
@@ -59,9 +66,10 @@ def print_batches(runs: int) -> None:
                 ]
                 missed, widths = (np.mean(column, axis=0) for column in zip(*played, strict=True))
                 rates = missed.reshape(4, size).mean(axis=1)[1:]
-                second = widths[size : 2 * size].mean() / right
-                cells.append(f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {second:.2f}")
-            print(f"{name:<14}{size:>6}  " + "".join(f"{cell:<28}" for cell in cells), flush=True)
+                second, fourth = (widths.reshape(4, size).mean(axis=1) / right)[[1, 3]]
+                found = f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {second:.2f} / {fourth:.2f}"
+                cells.append(found)
+            print(f"{name:<14}{size:>6}  " + "".join(f"{cell:<35}" for cell in cells), flush=True)
 
 
 def find_prices() -> Path | None:

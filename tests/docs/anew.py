@@ -198,12 +198,12 @@ class InformedTracker(Shared):
         if stale == 0.0:
             return self.step
         step = self.step / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
-        return self.find_news(opened, miss, stale) * min(step, self.find_longest(opened, stale))
+        return self.find_news(opened, miss, stale) * min(step, self.find_longest(stale))
 
-    def find_longest(self, opened: Opened, stale: float) -> float:
-        if stale == 0.0 or (self.bare and self.word == 0.0):
+    def find_longest(self, stale: float) -> float:
+        if stale == 0.0 or self.bare:
             return math.inf
-        apart = abs(self.find_bin(opened.threshold) - self.place)
+        apart = math.floor(3.0 * abs(self.x) / math.log(2.0))
         near = self.bins[max(self.place - apart, 0) : min(self.place + apart, 83) + 1]
         held = stale * sum(near)
         return math.log(2.0) / 3.0 * len(near) * self.total / held if held else math.inf
@@ -226,9 +226,9 @@ class InformedTracker(Shared):
         error = miss - self.alpha
         self.count_late(age, weight, pace, scales=stale > 0.0 or weight != 1.0)
         step = self.find_step(opened, miss, stale)
-        if step == self.find_news(opened, miss, stale) * self.find_longest(opened, stale):
+        if step == self.find_news(opened, miss, stale) * self.find_longest(stale):
             due = self.excess / (10.0 * self.scale * stale)
-            self.x -= step * pace * clip(due, -self.alpha / 4.0, self.alpha / 4.0)
+            self.x -= step * pace * clip(due, -self.alpha, self.alpha)
         self.x -= step * pace * error
         if self.told == 5:
             aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
@@ -348,7 +348,7 @@ class ContextualTracker(InformedTracker):
         self.excess = owed
         bare = replace(opened, threshold=opened.bare)
         step, news = self.find_step(bare, miss, stale), self.find_news(bare, miss, stale)
-        most = self.find_longest(bare, stale)
+        most = self.find_longest(stale)
         now = self.find_threshold(self.find_odds(Case()))
         heard = None if score is None else leave_out(score, opened.said)
         self.learn(bare, miss, weight, pace, heard)
@@ -368,11 +368,13 @@ class ContextualTracker(InformedTracker):
             for cell, share in shares:
                 visits = self.visits[feature]
                 first = 0.5 / slower / (prior + min(self.alpha * visits[cell], 50.0))
-                self.weights[feature][cell] -= pull * share * min(first, most)
+                longest = most * (k + 1) / (cells * (1.0 + visits[cell]))
+                self.weights[feature][cell] -= pull * share * min(first, longest)
                 visits[cell] += share**2
         for group in opened.case.groups:
             first = 0.5 / slower / (prior + min(self.alpha * self.group_visits[group], 50.0))
-            self.group_weights[group] -= pull * min(first, most)
+            longest = most * (k + 1) / (cells * (1.0 + self.group_visits[group]))
+            self.group_weights[group] -= pull * min(first, longest)
             self.group_visits[group] += 1.0
         for feature, value, _ in opened.cells:
             if value == value:

@@ -91,7 +91,7 @@ class ByHand:
         for row in (0, *(1 + g for g in groups)):
             self.debt[row] += error
         heard = answer._replace(score=shift(answer.score, -said))
-        news, longest = self.find_news(bare, answer), self.find_longest(bare, answer)
+        news, longest = self.find_news(bare, answer), self.find_longest(answer)
         self.inner.observe(self.base, [bare], heard)
         self.base.excess[0] = self.debt[0]
         if self.weight > 0.0:
@@ -103,7 +103,8 @@ class ByHand:
         for cell, share in active:
             visits = self.visits.get(cell, 0.0)
             pace = 0.5 * len(active) + min(self.alpha * visits, 50.0)
-            step = news * min(0.5 / pace / slow, longest)
+            most = longest * (self.n + 1) / (len(active) * (1.0 + visits))
+            step = news * min(0.5 / pace / slow, most)
             self.table[cell] = self.table.get(cell, 0.0) - step * error * share
             self.visits[cell] = visits + share * share
         for j, value in enumerate(x):
@@ -118,11 +119,11 @@ class ByHand:
         over = fair > lower if answer.miss == 0.0 else lower > 2.0 * fair
         return (lower / fair if answer.miss == 0.0 else 2.0 * fair / lower) if over else 1.0
 
-    def find_longest(self, bare: float, answer: Answer) -> float:
-        if answer.stale == 0.0 or (self.base.bare[0] and not self.base.word[0]):
+    def find_longest(self, answer: Answer) -> float:
+        if answer.stale == 0.0 or self.base.bare[0]:
             return math.inf
         place, bins = self.base.place[0], self.base.bins
-        apart = abs(compute_bin(bare) - place)
+        apart = int(3.0 * abs(self.base.offset[0]) / math.log(2.0))
         near = bins[max(place - apart, 0) : place + apart + 1]
         held = answer.stale * sum(near)
         return math.log(2.0) / 3.0 * len(near) * self.base.total[0] / held if held else math.inf

@@ -216,35 +216,30 @@ def test_a_stale_answer_moves_the_offset_less() -> None:
     assert state.offset[0] == pytest.approx(0.01 / slower)
 
 
+@pytest.mark.parametrize(("offset", "bins"), [(0.2, 1), (-0.5, 5)])
 @pytest.mark.parametrize(
-    ("threshold", "miss", "news", "bins"),
-    [
-        (0.1, 0.0, 0.0, 17),
-        (0.25, 0.0, 0.5, 7),
-        (0.5, 0.0, 1.0, 5),
-        (0.25, 1.0, 1.0, 7),
-        (0.5, 1.0, 0.4, 5),
-    ],
+    ("threshold", "miss", "news"),
+    [(0.1, 0.0, 0.0), (0.25, 0.0, 0.5), (0.5, 0.0, 1.0), (0.25, 1.0, 1.0), (0.5, 1.0, 0.4)],
 )
 def test_at_the_start_a_stale_answer_moves_the_offset_by_what_is_news(
-    threshold: float, miss: float, news: float, bins: int
+    threshold: float, miss: float, news: float, offset: float, bins: int
 ) -> None:
     """Of 20 scores one is 0.2 and nine are 0.4: 0.25 misses half as often as alpha, 0.5 five times.
 
-    0.4 lies in bin 40, 0.25 in bin 37, 0.5 in bin 42: so many bins around the quantile hold nine of 20
-    answers, and 200 steps may go no farther than that says.
+    The quantile lies in the bin of 0.4. An offset of 0.5 is two bins of .23, so that five bins
+    around it tell how far 200 steps may go: they hold nine of 20 answers, as that bin does alone.
     """
     learner = make("informed-tracker", alpha=ALPHA)
     state = learner.start()
     for score in [0.2] + [0.4] * 9 + [0.8] * 10:
         learner.observe(state, [0.01], Answer(0.0, score))
-    before = state.offset[0]
+    state.offset[0] = offset
     learner.observe(state, [threshold], Answer(miss, 0.3, age=100.0, stale=200.0))
     usual = 0.1 / (1.0 + 200.0 / 60.0 + 0.25)
     longest = math.log(2.0) / 3.0 * bins * 20 / (200.0 * 9)
-    due = 20 * -ALPHA / (10.0 * 200.0)
+    due = 20 * -ALPHA / (10.0 * 200.0) if longest < usual else 0.0
     step = news * min(usual, longest)
-    assert state.offset[0] - before == pytest.approx(-step * (miss - ALPHA + due))
+    assert state.offset[0] - offset == pytest.approx(-step * (miss - ALPHA + due))
 
 
 @pytest.mark.parametrize("features", [None, 2])
@@ -264,7 +259,9 @@ def test_batches_do_not_swing_where_the_scores_of_truths_lie_close_together(
             predictor.learn_batch(shown, outcomes)
             missed.append(np.mean([y not in one for y, one in zip(outcomes, shown, strict=True)]))
             widths.append(max(one.width for one in shown))
-    rates, widest = np.reshape(missed, (10, 8))[:, 2:], np.reshape(widths, (10, 8))[:, 2:].max()
+    settled = slice(3 if features else 2, None)  # of features more must be learnt
+    rates = np.reshape(missed, (10, 8))[:, settled]
+    widest = np.reshape(widths, (10, 8))[:, settled].max()
     # Of 10 batches of 100 the mean has a standard error of .01 (.013 at 0.2), and a threshold that
     # a batch has set adds as much again.
     assert np.abs(rates.mean(axis=0) - alpha).max() < 0.1
@@ -272,13 +269,15 @@ def test_batches_do_not_swing_where_the_scores_of_truths_lie_close_together(
     assert widest < 1.3 * 2.0 * 12.0
 
 
-@pytest.mark.parametrize("scale", [100.0, 1.0, 0.01])
-def test_steps_that_are_cut_short_leave_no_excess(scale: float) -> None:
-    """If it were not paid back, these runs would end with an excess of 60 to 160, some at a guard."""
-    errors = np.abs(np.random.default_rng(77).standard_normal((4, 20_000)))
-    scores, late = 1.0 / (1.0 + errors / scale), Channel(delay=30)
-    run = simulate(make("informed-tracker", alpha=0.2), scores, channel=late)
-    assert np.abs(run.misses.sum(axis=1) - 0.2 * 20_000).max() < 30.0
+@pytest.mark.parametrize("late", [Channel(delay=20), Channel(delay=100), Channel(batch=24)])
+@pytest.mark.parametrize(("share", "ratio"), [(0.5, 2.0), (0.65, 2.0), (0.5, 1.3), (0.5, 5.0)])
+def test_scores_that_repeat_leave_no_excess_if_answers_are_late(
+    share: float, ratio: float, late: Channel
+) -> None:
+    """Two values of the error: steps that went by the side of the threshold drove these to a guard."""
+    errors = np.where(np.random.default_rng(5).random((4, 8_000)) < share, 1.0, ratio)
+    run = simulate(make("informed-tracker", alpha=ALPHA), 1.0 / (1.0 + errors), channel=late)
+    assert np.abs(run.misses.sum(axis=1) - ALPHA * 8_000).max() < 60.0
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])

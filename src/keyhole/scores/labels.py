@@ -22,7 +22,6 @@ from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
 LEAST_SUM, MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
-WHOLE_SUM = 0.99  # Below this, labels that were named had others beside them.
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 _SHOWN = 12  # labels in a repr
 
@@ -236,7 +235,7 @@ class Candidates:
         power = kind.power
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
         total = reduce(add, shares, 0.0)  # in order: Python's own sum rounds otherwise from 3.12 on
-        if not self.are_all_labels and 0.0 < total < WHOLE_SUM:
+        if not self.are_all_labels and 0.0 < total < LEAST_SUM:
             return [0.0, *scores], [1.0 - total, *shares]
         if not LEAST_SUM <= total <= MOST_SUM:
             return [], []

@@ -401,7 +401,8 @@ def _step_cells(
 ) -> None:
     """Move every cell of the case, which is in so many groups, against the pull, by its share.
 
-    None moves farther than the offset may.
+    Together they move no farther than the offset may, if all answers since were of such cases; a cell
+    of few of them may move as much farther as they are fewer.
     """
     active = groups + 2 * settings.features
     for feature in range(settings.features):
@@ -433,7 +434,8 @@ def _step_cell(
     prior: float,
 ) -> None:
     pace = prior + min(settings.alpha * state.visits[cell], settings.memory)
-    state.weight[cell] -= pull * share * min(settings.first / pace / damping, most)
+    longest = most * state.rounds[0] * settings.prior / (prior * (1.0 + state.visits[cell]))
+    state.weight[cell] -= pull * share * min(settings.first / pace / damping, longest)
     state.visits[cell] += share * share
 
 

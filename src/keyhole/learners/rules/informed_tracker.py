@@ -61,7 +61,7 @@ SMOOTH = UNITS / 2  # what EM adds to the bin of the threshold, and less to thos
 FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: over 2 logits, or 1/2
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
 LOGITS = math.log(2.0) / THIRDS  # of a bin
-DELAYS, PART = 10.0, 0.25  # over how many delays an excess is paid back, by at most this part of alpha
+DELAYS = 10.0  # over how many an excess is paid back
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
@@ -417,17 +417,19 @@ def find_news(
 
 
 @called
-def find_most(state: InformedTrackerState, threshold: float, stale: float) -> float:
+def find_most(state: InformedTrackerState, stale: float) -> float:
     """Return the longest step that so many answers may take without overshooting.
 
     A batch that missed everything then moves the threshold to where the histogram says that nothing
     missed, and no farther: a step that is right where truths are spread out would throw it from end to
     end where they are close together. How many truths lie in a logit is read off the bins around the
-    quantile, as far as the threshold is from it; on both sides, because steps that are longer on one
-    side than on the other would pull the miss rate away from alpha.
+    quantile, as far as the offset goes on either side. The round's own threshold must not tell, nor the
+    side on which it is: if hits moved by other steps than misses, the miss rate would not be alpha.
     """
+    if state.bare[0] != 0:  # of truths that nobody told the bins know too little
+        return math.inf
     place, bins = state.place[0], state.bins
-    apart = abs(find_bin(threshold) - place)
+    apart = int(abs(state.offset[0]) / LOGITS)
     low, high = max(place - apart, 0), min(place + apart + 1, BINS)
     held = 0
     for between in range(low, high):
@@ -450,7 +452,7 @@ def find_step(
     if stale == 0.0:
         return last, 1.0, math.inf
     step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    news, most = find_news(alpha, state, threshold, miss, stale), find_most(state, threshold, stale)
+    news, most = find_news(alpha, state, threshold, miss, stale), find_most(state, stale)
     return min(step, most) * news, news, most
 
 
@@ -460,8 +462,8 @@ def find_due(alpha: float, state: InformedTrackerState, stale: float) -> float:
 
     Steps of different lengths do not add up to the excess, which would grow until a guard holds it.
     """
-    due, most = state.excess[0] / (state.scale[0] * DELAYS * stale), PART * alpha
-    return min(max(due, -most), most)
+    due = state.excess[0] / (state.scale[0] * DELAYS * stale)
+    return min(max(due, -alpha), alpha)
 
 
 @kernel
