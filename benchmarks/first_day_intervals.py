@@ -1,9 +1,9 @@
 """Intervals: what a new stream misses whose answers come in batches, and day-ahead prices.
 
 Residuals are normal, Laplace or Student's with three degrees of freedom, normal about a forecast that
-is ten standard deviations too low, or normal and rounded to whole numbers, at alpha 0.1; widths are over
-the right one. The contextual tracker knows the place in the batch and a feature that tells nothing;
-without features it is the informed tracker, bit for bit. Day-ahead prices need the file
+is ten standard deviations too low, or normal and rounded to whole numbers, at alpha 0.1; widths are
+over the right one. The contextual tracker knows the place in the batch and a feature that tells
+nothing; without features it is the informed tracker, bit for bit. Day-ahead prices need the file
 hourly_prices.npz, of ``hour``, ``price`` and two forecasts, here or in ../shared/data.
 """
 
