@@ -206,7 +206,8 @@ class InformedTracker(Shared):
         apart = math.floor(3.0 * abs(self.x) / math.log(2.0))
         near = self.bins[max(self.place - apart, 0) : min(self.place + apart, 83) + 1]
         held = stale * sum(near)
-        return math.log(2.0) / 3.0 * len(near) * self.total / held if held else math.inf
+        most = math.log(2.0) / 3.0 * len(near) * self.total * (1.0 + stale / 1_000.0)
+        return most / held if held else math.inf
 
     def find_news(self, opened: Opened, miss: float, stale: float) -> float:
         if self.k >= stale or (self.bare and self.word == 0.0):

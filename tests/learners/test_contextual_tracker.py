@@ -126,7 +126,8 @@ class ByHand:
         apart = int(3.0 * abs(self.base.offset[0]) / math.log(2.0))
         near = bins[max(place - apart, 0) : place + apart + 1]
         held = answer.stale * sum(near)
-        return math.log(2.0) / 3.0 * len(near) * self.base.total[0] / held if held else math.inf
+        most = math.log(2.0) / 3.0 * len(near) * self.base.total[0]
+        return most * (1.0 + answer.stale / 1_000.0) / held if held else math.inf
 
     def keep(self, j: int, value: float) -> None:
         row = self.samples[j]

@@ -62,6 +62,7 @@ FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: ov
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
 LOGITS = math.log(2.0) / THIRDS  # of a bin
 DELAYS = 10.0  # over how many an excess is paid back
+HURRY = 1_000.0  # staleness at which steps may be twice as long as would not overshoot
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
@@ -425,6 +426,7 @@ def find_most(state: InformedTrackerState, stale: float) -> float:
     end where they are close together. How many truths lie in a logit is read off the bins around the
     quantile, as far as the offset goes on either side. The round's own threshold must not tell, nor the
     side on which it is: if hits moved by other steps than misses, the miss rate would not be alpha.
+    Where answers are very late, a stream changes before careful steps have corrected anything.
     """
     if state.bare[0] != 0:  # of truths that nobody told the bins know too little
         return math.inf
@@ -434,7 +436,8 @@ def find_most(state: InformedTrackerState, stale: float) -> float:
     held = 0
     for between in range(low, high):
         held += bins[between]
-    return LOGITS * (high - low) * state.total[0] / (stale * held) if held > 0 else math.inf
+    most = LOGITS * (high - low) * state.total[0] * (1.0 + stale / HURRY)
+    return most / (stale * held) if held > 0 else math.inf
 
 
 @called
