@@ -401,8 +401,8 @@ def _step_cells(
 ) -> None:
     """Move every cell of the case, which is in so many groups, against the pull, by its share.
 
-    Together they move no farther than the offset may, if all answers since were of such cases; a cell
-    of few of them may move as much farther as they are fewer.
+    Together they move no farther than the offset may; a cell that few cases have may move as much
+    farther as they are fewer.
     """
     active = groups + 2 * settings.features
     for feature in range(settings.features):
