@@ -502,8 +502,8 @@ def _play_gate(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
             accepted = run.accepted[rounds]
             wrong = run.wrong[rounds][accepted]
             rates[part].append(_round(wrong.mean()) if wrong.size else 0.0)
-            relative = accepted.mean() / best[rounds].mean() if most >= _FEW else math.nan
-            sizes[part].append(relative if math.isnan(relative) else _round(relative))
+            is_known = most >= _FEW and best[rounds].any()
+            sizes[part].append(_round(accepted.mean() / best[rounds].mean()) if is_known else math.nan)
     return BoardCell(name, scenario.name, "the accepted", make_key(name), rates, sizes)
 
 
