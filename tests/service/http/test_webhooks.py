@@ -17,7 +17,7 @@ from keyhole.cli import main
 from keyhole.errors import InvalidError
 from keyhole.service.http import webhooks
 from keyhole.service.http.app import Settings, create_app
-from keyhole.service.http.webhooks import DAY, Message, Receiver, Webhooks
+from keyhole.service.http.webhooks import DAY, Message, Receiver, StreamPoller, Webhooks
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.process import Service
@@ -77,6 +77,18 @@ def test_what_is_told_again_after_a_restart_has_the_same_id(light: Database) -> 
     with receiving() as mailbox, make(light, mailbox.url, clock=late):
         time.sleep(0.2)
         assert mailbox.came == []  # That is no news.
+
+
+def test_what_was_told_is_forgotten_when_it_is_no_news(light: Database) -> None:
+    clock = Clock()
+    raise_alarm(client_of(light, clock))
+    poller = StreamPoller(light, clock=clock)
+    assert [message.type for message in poller.poll()] == ["alarm.raised"]
+    assert list(poller.poll()) == []
+    assert len(poller._announced) == 1
+    clock.now += DAY + 60.0
+    assert list(poller.poll()) == []
+    assert poller._announced == {}
 
 
 def test_a_quarantine_and_its_end_are_told(light: Database) -> None:

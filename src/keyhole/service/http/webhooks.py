@@ -235,13 +235,14 @@ class StreamPoller:
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._seen: dict[int, int] = {}
-        self._announced: set[str] = set()  # ids of messages about alarms, which are rare
+        self._announced: dict[str, float] = {}  # when what each message about an alarm tells was
         self._quarantined: set[str] | None = None  # None before the first poll
 
     def poll(self) -> Iterator[Message]:
         """Yield what is new; at first, what happened within a day."""
         found, now = registry.survey_changed(self._database, self._seen), self._clock()
         self._seen = found.digests
+        self._announced = {id: at for id, at in self._announced.items() if now - at <= DAY}
         for stream in found.changed:
             for level in list_levels(stream):
                 yield from self._follow_alarm(stream, level, now)
@@ -262,7 +263,7 @@ class StreamPoller:
         for kind, at in (("alarm.raised", last.raised_at), ("alarm.cleared", last.cleared_at)):
             id = _make_id(kind, stream.name, stream.created, last.raised, last.level)
             if at is not None and now - at <= DAY and id not in self._announced:
-                self._announced.add(id)
+                self._announced[id] = at
                 yield Message(id, kind, at, data)
 
 
