@@ -460,13 +460,24 @@ def find_step(
 
 
 @called
-def find_due(alpha: float, state: InformedTrackerState, stale: float) -> float:
-    """Return what to add to the error of an answer, so that the excess so far is paid back.
+def begin_step(
+    alpha: float,
+    last: float,
+    state: InformedTrackerState,
+    threshold: float,
+    miss: float,
+    stale: float,
+    pace: float,
+) -> float:
+    """Return the step of the offset; where it was cut short, some of the excess so far is paid back.
 
     Steps of different lengths do not add up to the excess: alone they would let it grow up to a guard.
     """
-    due = state.excess[0] / (state.scale[0] * DELAYS * stale)
-    return min(max(due, -alpha), alpha)
+    step, news, most = find_step(alpha, last, state, threshold, miss, stale)
+    if most < math.inf and step >= most * news:
+        due = state.excess[0] / (state.scale[0] * DELAYS * stale)
+        state.offset[0] -= step * pace * min(max(due, -alpha), alpha)
+    return step
 
 
 @kernel
@@ -482,9 +493,7 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         raise_level(state.lateness, age)
         state.scale[0] = max(state.scale[0], weight / pace)
     if stale > 0.0 or state.bare[0] != 0:
-        step, news, most = find_step(alpha, last, state, threshold, miss, stale)
-        if step >= most * news:  # It was cut short.
-            state.offset[0] -= step * pace * find_due(alpha, state, stale)
+        step = begin_step(alpha, last, state, threshold, miss, stale, pace)
     if score == score:
         learn(alpha, last, state, threshold, miss, step, weight, pace, find_bin(score))
     else:  # NaN: not told
@@ -552,9 +561,7 @@ def observe_table(
         if stale > 0.0 and age > lateness[0]:
             raise_level(lateness, age)
         if bare[0] or stale > 0.0:
-            step, news, most = find_step(alpha, last, state, threshold, miss, stale)
-            if step >= most * news:
-                state.offset[0] -= step * find_due(alpha, state, stale)
+            step = begin_step(alpha, last, state, threshold, miss, stale, 1.0)
         learn(alpha, last, state, threshold, miss, step, 1.0, 1.0, at)
 
 
