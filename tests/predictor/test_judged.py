@@ -53,6 +53,20 @@ def test_with_one_check_in_twenty_the_truth_misses_at_alpha_and_without_it_does_
     assert play(checked=0.0) == pytest.approx(0.015 / 0.865, abs=0.005)
 
 
+def test_checks_of_sets_whose_outcome_is_known_anyway_leave_the_bias_alone() -> None:
+    """Always told a miss, which only full sets prevent: their checks must not pay for other misses."""
+    predictor: Predictor[Any] = Predictor(alpha=0.1)
+    missed = 0
+    for check in np.random.default_rng(1).random(8_000).tolist():
+        shown = predictor.predict({"common": 0.7, "rare": 0.0})
+        missed += "rare" not in shown
+        truth: Any = {"label": "rare"} if check < 0.2 else {}
+        predictor.learn(shown, judged=MISS, **truth)
+    assert predictor._progress.tally.bias == 0.0
+    assert predictor._progress.tally.misses == missed
+    assert missed <= 0.1 * 8_000 + predictor.bound().most
+
+
 def follow(differences: Any, checks: Any) -> tuple[Any, float]:
     """Return what was left over in each round, truth less word less bias, and its sum over checks."""
     tally, left = Tally(), []
