@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, Gate, Predictor
-from keyhole.errors import FeedbackError
+from keyhole.errors import FeedbackError, TheoremError
 from keyhole.predictor.tally import Tally, count_check
 
 FALSE_MISS, FALSE_HIT = 0.035, 0.10  # as 51 people erred about pictures
@@ -19,7 +19,7 @@ def test_a_judges_word_counts_with_what_checks_have_found_by_hand() -> None:
     predictor = Predictor("logit-tracker", alpha=0.1)
     tally = predictor._progress.tally
     predictor.learn(predictor.predict([0.7, 0.3]), judged=MISS)
-    assert (tally.misses, tally.bias, tally.checks) == (1.0, 0.0, 0)
+    assert (tally.misses, tally.bias, tally.checks) == (1.0, 0.0, -1)
     predictor.learn(predictor.predict([0.7, 0.3]), HIT, judged=MISS)
     assert (tally.misses, tally.checks) == (2.0, 1)
     assert tally.bias == pytest.approx(-1 / 21)
@@ -125,6 +125,19 @@ def test_a_gate_takes_a_judges_word_too() -> None:
     assert tally.misses == pytest.approx(1.0 - 1 / 21)
     gate.amend(decision, right=True)
     assert tally.misses == pytest.approx(-1 / 21)
+
+
+def test_of_the_truth_nothing_is_stated_once_a_judge_was_heard_checked_or_not() -> None:
+    """Told "hit" for every miss, it would else state that no more than 151 were missed too many."""
+    predictor, gate = Predictor(alpha=0.1), Gate(alpha=0.1)
+    for holder in (predictor, gate):
+        assert holder.bound(delta=0.05).most > 0.0
+    predictor.learn(predictor.predict([0.7, 0.3]), judged=HIT)
+    gate.learn(gate.decide(1.0), judged=True)
+    for holder in (predictor, gate, Predictor.restore(predictor.dump())):
+        with pytest.raises(TheoremError, match="a judge's errors"):
+            holder.bound(delta=0.05)
+        assert holder.bound().most > 0.0
 
 
 @pytest.mark.parametrize("name", ["kt", "mvp"])

@@ -361,7 +361,7 @@ def read_judged(
     """
     check_graded(learner, "what a judge says")
     outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
-    check, known = None, _find_known(waiting)
+    check, known = _UNKNOWN, _find_known(waiting)
     if (answer, score, loss) != (None, None, None) or label is not MISSING:
         truth = read_answer(learner, waiting, answer, label=label, score=score, loss=loss)
         check = truth.miss - outcome.miss
