@@ -53,6 +53,38 @@ def test_with_one_check_in_twenty_the_truth_misses_at_alpha_and_without_it_does_
     assert play(checked=0.0) == pytest.approx(0.015 / 0.865, abs=0.005)
 
 
+def test_a_check_counts_by_its_weight_over_the_usual_one_by_hand() -> None:
+    """The usual weight is 1.5 after answers of 1 and 2, and stays what it is if all are alike."""
+    biases = []
+    for chances in ((1.0, 0.5), (0.5, 0.5), (1.0, 1.0)):
+        predictor = Predictor("logit-tracker", alpha=0.1)
+        for chance in chances:
+            predictor.learn(predictor.predict([0.7, 0.3]), HIT, judged=MISS, chance=chance)
+        biases.append(predictor._progress.tally.bias)
+    first, alike = -1 / 21, -1 / 21 * (1 - 1 / 22) - 1 / 22
+    assert biases == pytest.approx([first + (-1 - first) * (2.0 / 1.5) / 22, alike, alike])
+
+
+def test_a_judge_who_errs_about_those_who_are_seldom_asked_is_found_out() -> None:
+    """Half of the rounds are asked with .05, and told "hit" always; of the others the judge is right.
+
+    Where all checks count alike, .19 miss.
+    """
+    rng, missed, rounds = np.random.default_rng(4), 0, 20_000
+    predictor: Predictor[Any] = Predictor("logit-tracker", alpha=0.1, feedback="bandit")
+    for number, (score, asked, check) in enumerate(rng.random((rounds, 3)).tolist()):
+        shown = predictor.predict([1.0, score])
+        miss, chance = score < shown.threshold, 1.0 if number % 2 else 0.05
+        missed += miss
+        if asked >= chance:
+            predictor.skip(shown)
+            continue
+        told, truth = (MISS if miss and number % 2 else HIT), (MISS if miss else HIT)
+        checked = (truth,) if check < 0.2 else ()
+        predictor.learn(shown, *checked, judged=told, chance=chance)
+    assert missed / rounds == pytest.approx(0.1, abs=0.04)
+
+
 def test_checks_of_sets_whose_outcome_is_known_anyway_leave_the_bias_alone() -> None:
     """Always told a miss, which only full sets prevent: their checks must not pay for other misses."""
     predictor: Predictor[Any] = Predictor(alpha=0.1)

@@ -160,7 +160,7 @@ def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: fl
     tally.note_conditions(outcome.miss, outcome.weight, threshold=threshold, alpha=alpha)
     tally.unreachable += outcome.unreachable
     if outcome.check is not None:
-        count_check(tally, outcome.check)
+        count_check(tally, outcome.check, outcome.weight / tally.usual)
 
 
 def _rate_residual(

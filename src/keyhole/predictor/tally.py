@@ -236,16 +236,17 @@ class Tally:
             self.spared_empty += 1
 
 
-def count_check(tally: Tally, difference: float) -> None:
+def count_check(tally: Tally, difference: float, pace: float = 1.0) -> None:
     """Follow the truth less what a judge says, over the last 400 checks or so; the first count less.
 
-    NaN is that of a round which was not checked.
+    NaN is that of a round which was not checked. ``pace`` is the weight of its answer over the usual
+    one: the bias is that of all rounds, which rare answers stand for.
     """
     if math.isnan(difference):
         tally.checks = tally.checks or -1
         return
     tally.checks = max(tally.checks, 0) + 1
-    tally.bias += (difference - tally.bias) / min(tally.checks + _CAUTION, _CHECKS)
+    tally.bias += (difference - tally.bias) * min(pace / min(tally.checks + _CAUTION, _CHECKS), 1.0)
 
 
 def amend_misses(tally: Tally, change: float, groups: tuple[int, ...]) -> None:
