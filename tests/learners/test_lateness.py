@@ -10,8 +10,15 @@ from keyhole import HIT, LEARNERS, MISS, Predictor, make
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds, safety_valve
-from keyhole.learners.lateness import Excess, Lateness, bound_late_tracker, widen_guards
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
+    bound_late_tracker,
+    guard_threshold,
+    widen_guards,
+)
 from keyhole.learners.parameters import parameters, target
+from keyhole.learners.rule import EVERY, NONE
 
 from .attacks import ATTACKS, World, attack
 
@@ -233,3 +240,11 @@ def test_an_answer_that_counts_for_many_rounds_carries_the_excess_as_far() -> No
     up = bounds.excess(learner)
     told = bounds.excess(learner, rounds=10**9, open=2, age=1, chance=0.1)
     assert told == pytest.approx((10 * (up.least - 2.0) - 2.0, 10 * (up.most + 2.0) + 18.0))
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 0.0, 0.5, 1.0])
+def test_below_its_guard_nothing_is_shown_wherever_the_threshold_is(threshold: float) -> None:
+    """Answers of a known chance move the excess more than the threshold, which may still be below 0."""
+    assert guard_threshold(threshold, -5.1, 0, 5.0, -5.0) == NONE
+    assert guard_threshold(threshold, 5.1, 0, 5.0, -5.0) == EVERY
+    assert guard_threshold(threshold, 0.0, 0, 5.0, -5.0) == max(threshold, EVERY)

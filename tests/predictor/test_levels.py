@@ -1,5 +1,6 @@
 """Several levels at once: nested, each with its own promise, from answers that tell enough."""
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import HIT, MISS, Predictor
+from keyhole import HIT, MISS, Predictor, QuantileBands
 from keyhole.errors import (
     AnsweredError,
     FeedbackError,
@@ -181,6 +182,34 @@ def test_amended_accounts_are_those_of_the_final_truths() -> None:
         for alpha in ALPHAS:
             misses[alpha] += final not in shown[alpha]
     assert {alpha: tally.misses for alpha, tally in levels.levels.items()} == misses
+
+
+def test_what_was_shown_missed_and_is_amended_even_where_no_level_chose_it() -> None:
+    """Crooked bands, of which the outer does not hold the inner: both are shown, joined."""
+    levels: Any = Predictor(alpha=ALPHAS, score=QuantileBands(), amend_limit=100)
+    rng, misses = np.random.default_rng(0), dict.fromkeys(ALPHAS, 0.0)
+    for middle, first, final in rng.normal(size=(60, 3)).tolist():
+        ends = zip((0.5, 1.0, 1.5), (2.5, 1.0, 0.5), strict=True)
+        pairs = zip(ALPHAS, ends, strict=True)
+        bands = {alpha: (middle - low, middle + up) for alpha, (low, up) in pairs}
+        shown = levels.predict(outputs=bands)
+        levels.learn(shown, label=middle + first)
+        levels = copy.deepcopy(levels)
+        levels.amend(shown, label=middle + final)
+        for alpha in ALPHAS:
+            misses[alpha] += middle + final not in shown[alpha]
+    assert {alpha: tally.misses for alpha, tally in levels.levels.items()} == misses
+
+
+def test_a_label_that_was_no_candidate_is_amended_where_everything_was_shown() -> None:
+    levels = make(amend_limit=999)
+    for _ in range(999):
+        levels.learn(levels.predict({"cat": 0.7, "dog": 0.3}), label="emu")
+    assert all(level.threshold <= 0.0 for level in levels.predict({"cat": 0.7, "dog": 0.3}).values())
+    for number in range(999):
+        levels.amend(number, label="cat")
+        levels.amend(number, label="emu")
+    assert {tally.misses for tally in levels.levels.values()} == {999.0}
 
 
 def test_skipped_calibrated_and_unknown_rounds() -> None:

@@ -175,3 +175,48 @@ def test_a_judges_word_and_its_checks_count_as_in_the_library_and_replay(
             amended(one, theirs, label=1).raise_for_status()
     assert registry.get(light, "pets").progress.tally == predictor._progress.tally
     assert replay.replay(light, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    ("first", "right"),
+    [
+        ({"miss": True, "wrong": 0.2}, {"miss": True}),
+        ({"hit": True, "wrong": 0.2}, {"hit": True}),
+        ({"label": "dog", "wrong": 0.2}, {"label": "dog"}),
+        ({"miss": True, "judged": "hit"}, {"miss": True}),
+    ],
+)
+def test_the_same_word_without_doubt_is_no_repetition(
+    one: TestClient, light: Database, first: Any, right: Any
+) -> None:
+    made(one, **DEFAULT)
+    predictor = keyhole.Predictor("logit-tracker", alpha=0.1, seed=7, amend_limit=9)
+    scores = {"cat": 0.9, "dog": 0.05}
+    ours, theirs = predictor.predict(scores), predicted(one, scores)
+    answered(one, theirs, **first).raise_for_status()
+    assert amended(one, theirs, **right).json()["repeated"] is False
+    assert amended(one, theirs, **right).json()["repeated"] is True
+    predictor.learn(ours, label="cat")
+    predictor.amend(ours, label="cat" if "hit" in right else "dog")
+    assert registry.get(light, "pets").progress.tally.misses == predictor._progress.tally.misses
+    assert replay.replay(light, "pets").difference is None
+
+
+def test_a_hit_that_was_told_in_doubt_of_an_empty_set_is_amended(one: TestClient) -> None:
+    made(one, **DEFAULT)
+    shown = predicted(one, {"cat": 0.1, "dog": 0.05})
+    assert shown["labels"] == []
+    answered(one, shown, hit=True, wrong=0.2).raise_for_status()
+    assert amended(one, shown, label="cat").json()["missed"] is True
+    assert one.get("/v1/streams/pets").json()["misses"] == 1.0
+
+
+@pytest.mark.parametrize("answer", [{"judged": "hit"}, {"label": "dog", "judged": "hit"}])
+def test_a_judges_word_is_no_amendment(one: TestClient, answer: Any) -> None:
+    """What was right is known by now; a verdict would count without the bias of its judge."""
+    made(one, **DEFAULT)
+    shown = predicted(one, {"cat": 0.9, "dog": 0.05})
+    answered(one, shown, judged="miss").raise_for_status()
+    refused = amended(one, shown, **answer)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "feedback")
+    assert one.get("/v1/streams/pets").json()["misses"] == 1.0

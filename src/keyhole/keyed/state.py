@@ -130,7 +130,7 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
         tally.expired
         or tally.unreachable
         or tally.unbounded
-        or tally.checks
+        or tally.checks > 0
         or tally.weight != answered
     ):
         layout |= _note_rare(tally, rare)
@@ -172,9 +172,10 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
         if count := getattr(tally, name):
             bits |= bit
             rare.append(count)
-    if tally.weight != tally.answered or tally.checks:
+    if tally.weight != tally.answered or tally.checks > 0:
         bits |= WEIGHT
-        rare += (tally.weight, tally.usual, tally.bias, tally.checks)
+        checks = max(tally.checks, 0)  # A key states no bound, which alone asks for less.
+        rare += (tally.weight, tally.usual, tally.bias, checks)
     return bits
 
 

@@ -150,7 +150,7 @@ def guard_threshold(threshold: float, excess: float, lateness: int, most: float,
     """
     far = stretch(lateness)
     guard = check_guards(excess, lateness, far * most, far * least)
-    if guard > 0 or threshold < EVERY:
+    if guard > 0 or (guard == 0 and threshold < EVERY):
         return EVERY
     return NONE if guard < 0 and threshold <= 1.0 else threshold
 

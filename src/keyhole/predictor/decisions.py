@@ -271,7 +271,7 @@ class Decisions:
         check_judged(wrong)
         check_graded(setup.learner, "what a judge says")
         told = _read_miss(judged, 0.0)
-        check = None if right is None else _read_miss(right, 0.0) - told
+        check = math.nan if right is None else _read_miss(right, 0.0) - told
         return Outcome(told + bias, decision.score, weight=weight, check=check)
 
     def read_amended(self, answered: Round[Any], setup: "Setup", answer: object) -> Outcome:  # noqa: ARG002

@@ -54,6 +54,9 @@ class Levels(Mapping[float, R]):
         return next(iter(self.regions.values()))
 
 
+_State = tuple[list[Predictor[R]], list[Tally], dict[int, Sequence[float]]]
+
+
 class LevelPredictor(Generic[R]):
     """Predicts nested sets or intervals for several alphas at once; each level keeps its promise.
 
@@ -89,6 +92,8 @@ class LevelPredictor(Generic[R]):
             for one in read_alphas(learner, alpha)
         }
         self._tallies = {one: Tally() for one in self._predictors}
+        # Of the rounds that may be amended: which of the levels that were shown missed.
+        self._missed: dict[int, Sequence[float]] = {}
         self._lock = threading.RLock()  # All levels of a round have one number.
         setup = self._first.setup
         setup.kind.check_levels(setup)
@@ -212,8 +217,17 @@ class LevelPredictor(Generic[R]):
             self._count(shown, label, score, 1.0 / chance)
 
     def _count(self, shown: Levels[R], label: object, score: float | None, weight: float) -> None:
-        for alpha, region in shown.items():
-            self._tallies[alpha].count(_judge(region, label, score), region.size, weight)
+        missed = [_judge(region, label, score) for region in shown.values()]
+        for (alpha, region), miss in zip(shown.items(), missed, strict=True):
+            self._tallies[alpha].count(miss, region.size, weight)
+        self._remember(shown.id, missed)
+
+    def _remember(self, number: int, missed: Sequence[float]) -> None:
+        limit = self._first._answered.limit  # noqa: SLF001
+        if limit:
+            self._missed[number] = missed
+            if len(self._missed) > limit:
+                del self._missed[next(iter(self._missed))]
 
     def amend(
         self,
@@ -232,10 +246,13 @@ class LevelPredictor(Generic[R]):
             shown = self._nest([answered.prediction for answered, _ in kept])
             for one in self._predictors.values():
                 one.amend(number, answer, label=label, score=score)
-            for (alpha, region), (_, before) in zip(shown.items(), kept, strict=True):
-                told = None if math.isnan(before.score) else before.score
-                change = _judge(region, label, score) - _judge(region, MISSING, told)
-                amend_misses(self._tallies[alpha], before.weight * change, ())
+            missed = [_judge(region, label, score) for region in shown.values()]
+            number = shown.id
+            for alpha, (_, before), was, miss in zip(
+                shown, kept, self._missed[number], missed, strict=True
+            ):
+                amend_misses(self._tallies[alpha], before.weight * (miss - was), ())
+            self._missed[number] = missed
 
     def _find(self, prediction: Levels[R] | int) -> Levels[R]:
         """Return what an open round has shown, or raise if it is not open."""
@@ -273,11 +290,15 @@ class LevelPredictor(Generic[R]):
             ends = nest_ends([one.ends[0] for one in chosen])
             _, _, truths, _, events, _ = plans[0]
             told = -1 - events[events < 0]
+            misses = []
             for tally, (lower, upper) in zip(self._tallies.values(), ends, strict=True):
-                missed = (truths < lower) | (truths > upper)
-                sizes = measure_bands(lower, upper)
-                for miss, size in zip(missed[told].tolist(), sizes[told].tolist(), strict=True):
-                    tally.count(float(miss), size)
+                missed = ((truths < lower) | (truths > upper))[told].astype(float).tolist()
+                sizes = measure_bands(lower, upper)[told].tolist()
+                for miss, size in zip(missed, sizes, strict=True):
+                    tally.count(miss, size)
+                misses.append(missed)
+            for place, each in zip(told.tolist(), zip(*misses, strict=True), strict=True):
+                self._remember(chosen[0].numbers[place], each)
             return Shown(chosen[0].numbers, ends)
 
     def skip(self, prediction: Levels[R] | int) -> None:
@@ -324,14 +345,16 @@ class LevelPredictor(Generic[R]):
                 "restored with keyhole.Predictor"
             ) from None
         made = cls.__new__(cls)
-        made.__setstate__(([Predictor.restore(part, score=score) for part in parts], tallies))
+        made.__setstate__(([Predictor.restore(part, score=score) for part in parts], tallies, {}))
         return made
 
-    def __getstate__(self) -> tuple[list[Predictor[R]], list[Tally]]:
-        return list(self._predictors.values()), list(self._tallies.values())
+    def __getstate__(self) -> "_State[R]":
+        with self._lock:
+            missed = dict(self._missed)
+            return list(self._predictors.values()), list(self._tallies.values()), missed
 
-    def __setstate__(self, state: tuple[list[Predictor[R]], list[Tally]]) -> None:
-        predictors, tallies = state
+    def __setstate__(self, state: "_State[R]") -> None:
+        predictors, tallies, self._missed = state
         self._lock = threading.RLock()
         self._predictors = {one.alpha: one for one in predictors}
         self._tallies = dict(zip(self._predictors, tallies, strict=True))

@@ -124,7 +124,7 @@ def bound_excess(
     told = lateness.told
     counted: float = count if rounds is None else rounds * lateness.weight
     if delta is not None:
-        if tally.checks:
+        if tally.checks:  # or -1: a judge was heard
             raise TheoremError(
                 "a judge's errors are corrected by an estimate, of which nothing is proven; leave "
                 "delta out for the bound on the judgements as counted"

@@ -160,7 +160,7 @@ def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: fl
     tally.note_conditions(outcome.miss, outcome.weight, threshold=threshold, alpha=alpha)
     tally.unreachable += outcome.unreachable
     if outcome.check is not None:
-        count_check(tally, outcome.check)
+        count_check(tally, outcome.check, outcome.weight / tally.usual)
 
 
 def _rate_residual(
@@ -361,12 +361,13 @@ def read_judged(
     """
     check_graded(learner, "what a judge says")
     outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
-    check = None
+    check, known = _UNKNOWN, _find_known(waiting)
     if (answer, score, loss) != (None, None, None) or label is not MISSING:
         truth = read_answer(learner, waiting, answer, label=label, score=score, loss=loss)
         check = truth.miss - outcome.miss
-    miss = _know_miss(waiting, outcome.miss + bias)
-    return outcome._replace(miss=miss, score=_UNKNOWN, check=check)
+    if known is not None:  # Its check is not of a round that the bias corrects.
+        return outcome._replace(miss=known, score=_UNKNOWN)
+    return outcome._replace(miss=outcome.miss + bias, score=_UNKNOWN, check=check)
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
@@ -459,17 +460,17 @@ def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong:
 
     Whatever is told, a set of everything hit and an empty one missed: guards rely on that.
     """
-    miss = correct_wrong(outcome.miss, check_wrong(wrong))
+    miss, known = correct_wrong(outcome.miss, check_wrong(wrong)), _find_known(waiting)
     check_graded(learner, "answers that may be wrong")
-    return outcome._replace(miss=_know_miss(waiting, miss), score=_UNKNOWN, residual=None)
+    return outcome._replace(miss=miss if known is None else known, score=_UNKNOWN, residual=None)
 
 
-def _know_miss(waiting: Round[Any], told: float) -> float:
-    """Return whether a set of everything or nothing misses, which is known; else what is told."""
+def _find_known(waiting: Round[Any]) -> float | None:
+    """Return whether a set of everything or nothing misses, which is known; of any other, None."""
     shown = waiting.prediction
     if shown.threshold <= 0.0 and getattr(getattr(waiting.case, "kind", None), "at_most", None) is None:
         return 0.0
-    return 1.0 if shown.threshold > 1.0 and shown.is_empty else told
+    return 1.0 if shown.threshold > 1.0 and shown.is_empty else None
 
 
 def check_amendable(learner: Learner) -> None:

@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     """What an answer came to: the loss, and the true score, NaN where it is unknown.
 
     ``unreachable`` says that no threshold would have covered the truth, ``weight`` for how many
-    rounds the answer counts, ``check`` the truth less what a judge had said, where it was looked at.
+    rounds the answer counts, ``check`` the truth less what a judge had said, NaN if nobody looked.
     """
 
     miss: float
@@ -79,7 +79,8 @@ class Tally:
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
     ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
     last hundred; ``amended`` is how far amendments have moved the misses, up and down added;
-    ``bias`` follows the truth less what a judge said, over so many ``checks``;
+    ``bias`` follows the truth less what a judge said, over so many ``checks``, -1 of one who was heard
+    and never checked;
     ``members`` holds of every group its rounds and its misses. What bounds must know: the largest
     weight, the lowest and the highest loss that an answer counted as, the losses of rounds that showed
     everything, how many showed nothing and lost less than alpha, and how many rounds were open, at
@@ -235,10 +236,17 @@ class Tally:
             self.spared_empty += 1
 
 
-def count_check(tally: Tally, difference: float) -> None:
-    """Follow the truth less what a judge says, over the last 400 checks or so; the first count less."""
-    tally.checks += 1
-    tally.bias += (difference - tally.bias) / min(tally.checks + _CAUTION, _CHECKS)
+def count_check(tally: Tally, difference: float, pace: float = 1.0) -> None:
+    """Follow the truth less what a judge says, over the last 400 checks or so; the first count less.
+
+    NaN is that of a round which was not checked. ``pace`` is the weight of its answer over the usual
+    one: the bias is that of all rounds, which rare answers stand for.
+    """
+    if math.isnan(difference):
+        tally.checks = tally.checks or -1
+        return
+    tally.checks = max(tally.checks, 0) + 1
+    tally.bias += (difference - tally.bias) * min(pace / min(tally.checks + _CAUTION, _CHECKS), 1.0)
 
 
 def amend_misses(tally: Tally, change: float, groups: tuple[int, ...]) -> None:

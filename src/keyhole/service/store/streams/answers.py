@@ -54,6 +54,7 @@ from keyhole.service.wire.responses import Receipt
 
 SNAPSHOT_EVERY = 100
 SKIP = "skip"
+_NOT_AMENDED = BESIDE | {"judged"}  # what an amendment does not say: it tells the truth
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{16})", re.ASCII)
 
 
@@ -277,7 +278,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     work.flush()
     before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
     last = before[-1] if before else first
-    if _leave_out_beside(last) == reply.answer:
+    if _leave_out_chance(last) == reply.answer:
         return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(last)[0]), repeated=True)
     amended = add_row(work, amend_reply(stream, row, last, reply.answer, now=now))
     work.flush()
@@ -290,7 +291,7 @@ def amend_reply(
     stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer: Any, *, now: float
 ) -> AmendmentRow:
     """Let a stream's accounts be those of this answer, not of the last; return its row, unlinked."""
-    if answer == SKIP or BESIDE.intersection(answer):
+    if answer == SKIP or _NOT_AMENDED.intersection(answer):
         raise FeedbackError(
             "an amendment says what was right, and keeps the chance of the first answer; give label, "
             "hit, miss, score, loss or right alone"
@@ -323,16 +324,19 @@ def _read_amended(
     answered = setup.kind.recall(setup, kept)
     before = Outcome(miss, math.nan, weight=last.weight)
     if "judged" not in json.loads(last.answer):  # A judge's word counts no truth as out of reach.
-        was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
+        was = setup.kind.read_amended(answered, setup, _leave_out_chance(last))
         before = before._replace(unreachable=was.unreachable)
     return answered, before, setup.kind.read_amended(answered, setup, answer)
 
 
-def _leave_out_beside(row: AnswerRow | AmendmentRow) -> Any:
-    """Return what an answer said, without how likely it was to come or to be wrong."""
+def _leave_out_chance(row: AnswerRow | AmendmentRow) -> Any:
+    """Return what an answer said, without how likely it was to come.
+
+    How likely it is to be wrong stays, and a judge's word: the truth alone says more.
+    """
     answer = json.loads(row.answer)
     if not isinstance(answer, dict):
         return answer
-    alone = {name: value for name, value in answer.items() if name not in BESIDE}
+    alone = {name: value for name, value in answer.items() if name != "chance"}
     word = next(iter(alone))
-    return word if word in ("hit", "miss") else alone
+    return word if len(alone) == 1 and word in ("hit", "miss") else alone
