@@ -80,7 +80,10 @@ def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError)
 
 def write_right(right: object) -> bool:
     if right not in (True, False):
-        raise FeedbackError(f"right={right!r} is neither True nor False")
+        raise FeedbackError(
+            f"right={right!r:.80} is neither True nor False; say True if the answer was right, and "
+            "False if it was wrong"
+        )
     return bool(right)
 
 
@@ -143,7 +146,7 @@ def write_answer(given: Mapping[str, Any]) -> Body:
             raise FeedbackError(
                 "a decision takes one judgement, right=True or right=False; give it alone"
             )
-        return {"right": bool(right), **more}
+        return {"right": write_right(right), **more}
     if count == 0 and judged is not None:
         return more
     if count != 1:
