@@ -16,6 +16,7 @@ from keyhole.errors import FeedbackError, InvalidError, ReferredError, SnapshotE
 from keyhole.feedback import (
     BESIDE,
     HIT,
+    MISS,
     Answer,
     check_chance,
     check_wrong,
@@ -233,7 +234,7 @@ class Decisions:
             right=event.right,
             chance=None if event.chance == 1.0 else event.chance,
             wrong=event.wrong,
-            judged=None if event.judged is None else event.judged == HIT,
+            judged=None if event.judged is None else _read_word(event.judged),
             bias=progress.tally.bias,
         )
         return self.settle(setup, progress, waiting, outcome)
@@ -402,6 +403,16 @@ def _read_chance(chance: object, decision: Decision, setup: "Setup") -> float:
             )
         return 1.0
     return check_chance(chance, least=setup.least_chance)
+
+
+def _read_word(judged: object) -> bool:
+    """Return whether a judge of a key says that the answer was right."""
+    if judged not in (HIT, MISS):
+        raise FeedbackError(
+            f"judged={judged!r:.80} is neither keyhole.HIT nor keyhole.MISS; in an event a judge says "
+            "HIT for a right answer and MISS for a wrong one"
+        )
+    return judged == HIT
 
 
 def _read_miss(right: object, wrong: object) -> float:

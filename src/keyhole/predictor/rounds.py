@@ -37,7 +37,18 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome, Tally, amend_misses, count_check
 from keyhole.scores import Case, LabelSet, Predicted
 
-MISSING: Any = object()
+
+class _Missing:
+    """A label that is not given; one object, in copies and in other processes too."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
