@@ -74,12 +74,15 @@ def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") 
     setup, before = stream.setup, stream.tally.calibrated_excess
     outputs, labels = [past.output for past in history], [past.label for past in history]
     names = find_labels(setup.score)
-    for place, past in enumerate(history):
-        setup.kind.read(setup, stream.progress, past.output)
+    for number, past in enumerate(history, start=stream.tally.calibrated):
+        try:
+            setup.kind.read(setup, stream.progress, past.output)
+        except InvalidError as error:
+            raise type(error)(f"round {number} of the history: {error}") from None
         if names is not None and past.label not in names:
             raise LabelError(
-                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(names):,} "
-                "labels; add it to them, or leave the round out"
+                f"round {number} of the history: label {past.label!r:.80} is not one of the stream's "
+                f"{len(names):,} labels; add it to them, or leave the round out"
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
