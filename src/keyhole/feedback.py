@@ -172,8 +172,7 @@ def check_chance(chance: Any, *, least: float = LEAST_CHANCE) -> float:
     if chance < least:
         raise FeedbackError(
             f"chance {chance!r} is below the least chance, {least:g}: one answer would count for "
-            f"{1.0 / chance:.3g} rounds; ask for answers more often, or make it with a smaller "
-            "least_chance"
+            f"{1.0 / chance:,.0f} rounds; ask for answers more often, or set a smaller least_chance"
         )
     return float(chance)
 

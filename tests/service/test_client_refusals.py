@@ -99,6 +99,8 @@ def call(client: Any, verb: str, *given: Any, **named: Any) -> Any:
         ),
         ("learn", ("1-0-0123456789abcdef", keyhole.HIT), {"wrong": NAN}, FeedbackError, "wrong is nan"),
         ("learn", ("a",), {"right": keyhole.MISS}, FeedbackError, "right=<miss> is neither True nor"),
+        ("learn", ("a",), {"judged": "hit"}, FeedbackError, "judged='hit' cannot be sent; use keyhole"),
+        ("learn", ("a",), {}, FeedbackError, "a decision right=True or right=False"),
         ("amend", ("a",), {"right": "no"}, FeedbackError, "right='no' is neither True nor False"),
         ("learn_key", ("s", "k"), {"right": "no"}, FeedbackError, "right='no' is neither True nor"),
         ("learn_batch", ([("a", {"right": "no"})],), {}, FeedbackError, "answer 0: right='no' is"),

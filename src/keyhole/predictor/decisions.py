@@ -271,7 +271,7 @@ class Decisions:
             return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
         check_judged(wrong)
         check_graded(setup.learner, "what a judge says")
-        told = _read_miss(judged, 0.0)
+        told = _read_miss(judged, 0.0, "judged")
         check = None if right is None else _read_miss(right, 0.0) - told
         return Outcome(told + bias, decision.score, weight=weight, check=check)
 
@@ -415,11 +415,11 @@ def _read_word(judged: object) -> bool:
     return judged == HIT
 
 
-def _read_miss(right: object, wrong: object) -> float:
+def _read_miss(right: object, wrong: object, called: str = "right") -> float:
     """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
     if not isinstance(right, (bool, np.bool_)):
         raise FeedbackError(
-            f"right={right!r} is neither True nor False; say True if the answer was right, and False "
-            "if it was wrong: keyhole.HIT and keyhole.MISS are for sets"
+            f"{called}={right!r} is neither True nor False; say True if the answer was right, and "
+            "False if it was wrong: keyhole.HIT and keyhole.MISS are for sets"
         )
     return correct_wrong(float(not right), check_wrong(wrong))

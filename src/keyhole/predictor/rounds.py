@@ -371,6 +371,11 @@ def read_judged(
     If the round was checked, the truth is given beside it: it moves the bias, not the round itself.
     """
     check_graded(learner, "what a judge says")
+    if not isinstance(judged, Answer):
+        raise FeedbackError(
+            f"judged={judged!r:.80} is no verdict on a set; give keyhole.HIT or keyhole.MISS, and the "
+            "truth of a round that was checked beside it, as label=..."
+        )
     outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
     check = None
     if (answer, score, loss) != (None, None, None) or label is not MISSING:

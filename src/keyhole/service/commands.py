@@ -73,7 +73,7 @@ def add(commands: "Commands") -> None:
         type=Path,
         metavar="FILE",
         help=".csv: a column 'label' and one of scores for each label, or 'centre', or 'lower' and "
-        "'upper'; "
+        "'upper'; of a gate, 'score' and 'right'; "
         '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
     )
 

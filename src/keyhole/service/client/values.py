@@ -151,7 +151,8 @@ def write_answer(given: Mapping[str, Any]) -> Body:
         return more
     if count != 1:
         raise FeedbackError(
-            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
+            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=...; a "
+            "decision right=True or right=False"
         )
     if label is not MISSING:
         return {"label": plain_label(label), **more}
@@ -167,6 +168,11 @@ def _write_beside(chance: float | None, wrong: float, judged: Answer | bool | No
     if wrong != 0.0:
         more["wrong"] = _write_number(wrong, "wrong", FeedbackError)
     if judged is not None:
+        if not isinstance(judged, (bool, Answer)):
+            raise FeedbackError(
+                f"judged={judged!r:.80} cannot be sent; use keyhole.HIT or keyhole.MISS, or of a "
+                "decision True or False"
+            )
         more["judged"] = judged if isinstance(judged, bool) else _name_answer(judged)
     return more
 
