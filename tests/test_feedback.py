@@ -1,3 +1,4 @@
+import pickle
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ from keyhole.grid import uniform
 
 GRID = uniform(5)
 unit = st.floats(0.0, 1.0)
+
+
+@pytest.mark.parametrize("answer", [HIT, MISS, Answer(0.0, 0.5), Answer(0.25, age=2.0)])
+def test_an_unpickled_answer_is_the_same(answer: Answer) -> None:
+    assert pickle.loads(pickle.dumps(answer)) == answer  # noqa: S301
+    assert isinstance(pickle.loads(pickle.dumps(answer)), Answer)  # noqa: S301
 
 
 def test_hit_with_label_tells_of_every_threshold() -> None:

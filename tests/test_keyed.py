@@ -665,6 +665,14 @@ def test_an_amendment_that_cannot_be_made_is_refused_and_changes_nothing(
     assert fault in (output.note or "")
 
 
+def test_a_round_that_is_open_is_answered_and_not_amended() -> None:
+    fold = make_fold(alpha=0.2)
+    state, _ = fold.step("anna", b"", Asked("r", [0.6, 0.4]))
+    after, (output,) = fold.step("anna", state, Amended("r", was=0.0, miss=1.0))
+    assert (output.kind, after) == ("refused", state)
+    assert "no answer to amend; answer it" in (output.note or "")
+
+
 def test_an_amendment_of_several_levels_is_refused_as_it_tells_of_one() -> None:
     fold = make_fold(alpha=[0.1, 0.2])
     state, _ = fold.step("anna", b"", Elapsed(5))

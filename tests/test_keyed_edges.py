@@ -1,6 +1,7 @@
 """Tables, gates and single keys at every edge: what the last that fits does, and what the next does."""
 
 import copy
+import pickle
 import struct
 from typing import Any
 from zlib import crc32
@@ -125,6 +126,34 @@ def test_a_judge_of_a_gate_says_hit_for_right_and_miss_for_wrong() -> None:
         gate.learn(gate.decide(1.0), judged=right)
         assert counted.miss == float(not right)
         assert fold.read(state).tally.misses == gate.progress.tally.misses == float(not right)
+
+
+@pytest.mark.parametrize("word", [True, False, "hit", keyhole.feedback.Answer(0.0, 0.5)])
+def test_a_judge_of_a_gate_who_says_anything_else_is_refused(word: Any) -> None:
+    fold = make_fold(GATE, alpha=0.1)
+    state, _ = fold.step(KEY, b"", Asked("r", 1.0))
+    after, (refused,) = fold.step(KEY, state, Answered("r", judged=word))
+    assert (refused.kind, after) == (Kind.REFUSED, state)
+    assert "neither keyhole.HIT nor keyhole.MISS; in an event" in str(refused.note)
+
+
+@pytest.mark.parametrize(
+    ("options", "answers"),
+    [
+        ({"alpha": 0.1}, [{"answer": HIT}, {"answer": MISS}, {"score": 0.3}, {"loss": 0.3}]),
+        ({"alpha": 0.1}, [{"label": 1}, {"judged": HIT}, {"judged": MISS, "label": 1}]),
+        ({"alpha": [0.05, 0.2]}, [{"answer": MISS}, {"score": 0.3}, {"label": 1}]),
+        ({"learner": GATE, "alpha": 0.1}, [{"right": False}, {"judged": HIT}, {"judged": MISS}]),
+    ],
+)
+def test_an_answer_from_another_process_counts_as_one_from_here(options: Any, answers: Any) -> None:
+    fold = make_fold(**options)
+    asked = Asked("r", 1.0 if "learner" in options else [0.6, 0.4])
+    for answer in answers:
+        events = [asked, Answered("r", **answer)]
+        here = fold.run(KEY, b"", events)
+        assert here[1][1].kind is Kind.COUNTED
+        assert fold.run(KEY, b"", pickle.loads(pickle.dumps(events))) == here  # noqa: S301
 
 
 def test_a_rule_of_gates_is_made_by_its_name_or_as_it_is_and_reads_the_best_score() -> None:

@@ -74,6 +74,14 @@ class Answer(NamedTuple):
     def _repr_html_(self) -> str:
         return f"{draw_dot(is_good=self.miss == 0.0)} {repr(self)[1:-1]}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A NaN equals itself only as the same object: an unpickled HIT would not be HIT.
+        return _make_answer, tuple(None if part != part else part for part in self)
+
+
+def _make_answer(*parts: float | None) -> Answer:
+    return Answer(*(math.nan if part is None else part for part in parts))
+
 
 HIT = Answer(miss=0.0)
 MISS = Answer(miss=1.0)
@@ -164,8 +172,7 @@ def check_chance(chance: Any, *, least: float = LEAST_CHANCE) -> float:
     if chance < least:
         raise FeedbackError(
             f"chance {chance!r} is below the least chance, {least:g}: one answer would count for "
-            f"{1.0 / chance:.3g} rounds; ask for answers more often, or make it with a smaller "
-            "least_chance"
+            f"{1.0 / chance:,.0f} rounds; ask for answers more often, or set a smaller least_chance"
         )
     return float(chance)
 

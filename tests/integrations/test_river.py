@@ -163,6 +163,30 @@ def test_a_bare_answer_before_any_value_is_refused_with_the_remedy(answer: Any) 
         OnlineIntervalRegressor(linear_model.LinearRegression(), feedback="bandit")
 
 
+@pytest.mark.parametrize("answer", [keyhole.HIT, None, float("nan"), "text"])
+def test_a_round_whose_answer_is_refused_waits_for_the_next_one(answer: Any) -> None:
+    """Kills: the truth that follows counted for a round that nobody was shown."""
+    model = OnlineIntervalRegressor(linear_model.LinearRegression(), alpha=0.1)
+    shown = [model.predict_interval_one({"a": 1.0}) for _ in range(2)]
+    with pytest.raises(keyhole.errors.KeyholeError):
+        model.learn_one({"a": 1.0}, answer)
+    assert (model.predictor.predicted_rounds, model.predictor.open_rounds) == (2, 2)
+    model.learn_one({"a": 1.0}, 2.0)
+    with pytest.raises(keyhole.errors.AnsweredError):
+        model.predictor.learn(shown[0], label=2.0)
+    model.learn_one({"a": 1.0}, 2.5)
+    assert (model.predictor.rounds, model.predictor.open_rounds) == (2, 0)
+
+
+def test_a_round_that_nobody_was_shown_does_not_wait_where_its_answer_is_refused() -> None:
+    model = OnlineIntervalRegressor(linear_model.LinearRegression(), alpha=0.1)
+    with pytest.raises(keyhole.errors.ScoreError):
+        model.learn_one({"a": 1.0}, float("nan"))
+    assert (model.predictor.open_rounds, model.predictor.skipped_rounds) == (0, 1)
+    model.learn_one({"a": 1.0}, 2.0)
+    assert model.predictor.rounds == 1
+
+
 def test_so_many_cases_wait_as_may_and_one_that_is_answered_makes_room_for_one() -> None:
     waiting = _OpenRounds(2)
     for number in range(3):

@@ -106,6 +106,50 @@ def test_a_row_without_a_round_is_corrected_in_the_history_alone() -> None:
     assert predictors.amend(pd.DataFrame({"unique_id": "a", "ds": [30], "y": [1.0]})) == 0
 
 
+@pytest.mark.parametrize(
+    ("wrong", "options", "fault"),
+    [
+        (
+            {"ds": [4, 3], "y": [9.0, 9.0]},
+            {"amend_limit": 8},
+            r"row 1 .*: round 2 cannot be amended",
+        ),
+        ({"ds": [4, 3], "y": [9.0, np.inf]}, {}, r"row 1 .*: true value inf is not a finite"),
+        ({"ds": [4, 3], "y": [9.0, "x"]}, {"pool": False}, r"row 1 .*: true value .x. is not"),
+        ({"ds": [4, 4], "y": [9.0, 8.0]}, {}, r"row 1 .* has the outcomes 9.0 and 8.0 in"),
+    ],
+)
+def test_outcomes_are_amended_all_or_none(wrong: Any, options: Any, fault: str) -> None:
+    """Kills: the outcomes before the one that is refused amended, and those behind it not."""
+    table, other = make_table(6), make_table(20).assign(unique_id="b")
+    predictors = make(**{"amend_limit": 100, **options})
+    predictors.add_intervals(pd.concat([table, other]), "M")
+    before, series = predictors.history(), ["a", "a" if "outcomes" in fault else "b"]
+    misses = predictors["a"].progress.tally.misses
+    with pytest.raises(KeyholeError, match=fault):
+        predictors.amend(pd.DataFrame({"unique_id": series, **wrong}))
+    assert predictors["a"].progress.tally.misses == misses
+    pd.testing.assert_frame_equal(predictors.history(), before)
+
+
+def test_revised_outcomes_of_rows_that_were_never_seen_are_ignored() -> None:
+    predictors = make(amend_limit=100)
+    predictors.add_intervals(make_table(), "M")
+    unseen = pd.DataFrame({"unique_id": ["z", "z", "a"], "ds": [1, 1, 99], "y": [1.0, 2.0, 3.0]})
+    assert predictors.amend(unseen) == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_history_without_outcomes_is_refused(*, known: bool) -> None:
+    table, fault = make_table().drop(columns="y"), "there is no column 'y'"
+    if known:
+        table, fault = table.assign(y=np.nan), "no row of this history has an outcome; fill the column"
+    predictors = make()
+    with pytest.raises(InvalidError, match=fault):
+        predictors.calibrate(table, "M")
+    assert not predictors.models
+
+
 def test_only_rows_that_have_their_outcome_are_let_go_and_the_oldest_first() -> None:
     table = make_table(10)
     predictors = make(pool=False, keep=4)

@@ -135,6 +135,10 @@ def test_what_cannot_be_amended_is_refused_and_nothing_changes() -> None:
     with pytest.raises(UnknownRoundError):
         predictor.amend(others[2], MISS)
     assert predictor.dump() == before
+    keeps_none = Predictor(alpha=0.1)
+    keeps_none.learn(keeps_none.predict([1.0]), label=0)
+    with pytest.raises(AnsweredError, match="no answered rounds are kept for that; make it with amend"):
+        keeps_none.amend(0, MISS)
     with pytest.raises(InvalidError, match="amend_limit -1"):
         Predictor(alpha=0.1, amend_limit=-1)
 

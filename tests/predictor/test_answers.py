@@ -114,6 +114,45 @@ def test_history_comes_before_the_first_round() -> None:
         predictor.calibrate([ANIMALS], ["cat"])
 
 
+@pytest.mark.parametrize(
+    ("score", "outputs", "truths", "fault"),
+    [
+        (None, [ANIMALS, {"cat": 2.0}], ["cat", "cat"], "round 1 of the history: score 2.0 at place 0"),
+        (
+            None,
+            [ANIMALS] * 3,
+            ["cat", "cat", math.nan],
+            "round 2 of the history: nan does not say what",
+        ),
+        (keyhole.ScaledResiduals(), [1.0, 2.0], [1.5, None], "round 1 of the history: None does not"),
+        (
+            keyhole.ScaledResiduals(),
+            [1.0, math.inf],
+            [1.5, 2.0],
+            "round 1 of the history: predicted ce",
+        ),
+        (None, [ANIMALS] * 3, [0, 1, 0], "held any of the 3 truths of the history, such as 0 of type"),
+        (keyhole.Probabilities(labels=["a", "b"]), [[0.6, 0.4]], [0], "any of the 1 truths"),
+    ],
+)
+def test_history_that_cannot_be_used_is_refused_by_its_round_and_teaches_nothing(
+    score: Any, outputs: Any, truths: Any, fault: str
+) -> None:
+    predictor: Any = Predictor(alpha=0.1, score=score, seed=7)
+    before = predictor.dump()
+    with pytest.raises(InvalidError, match=fault) as raised:
+        predictor.calibrate(outputs, truths)
+    assert predictor.dump() == before
+    if "centre" not in str(raised.value):
+        assert "; " in str(raised.value)  # the remedy
+
+
+def test_some_truths_of_a_history_may_be_out_of_reach() -> None:
+    predictor = Predictor(alpha=0.1)
+    predictor.calibrate([ANIMALS] * 3, ["cat", "unicorn", "cat"])
+    assert predictor.progress.tally.calibrated == 3
+
+
 @pytest.mark.parametrize("name", ["logit-tracker", "aci", "saocp"])
 @pytest.mark.parametrize("score", [7.0, -0.5, math.inf, "x"])
 def test_the_score_of_an_answer_is_a_score(name: str, score: Any) -> None:

@@ -29,6 +29,21 @@ def test_a_judges_word_counts_with_what_checks_have_found_by_hand() -> None:
     assert predictor._progress.state.excess[0] == pytest.approx(2.0 - 1 / 21 - 0.3)
 
 
+@pytest.mark.parametrize("verdict", [True, "hit", 1.0])
+def test_a_verdict_that_is_none_is_named(verdict: Any) -> None:
+    predictor = Predictor(alpha=0.1)
+    shown = predictor.predict([0.6, 0.4])
+    with pytest.raises(FeedbackError, match=r"judged=.* is no verdict on a set; give keyhole.HIT or"):
+        predictor.learn(shown, label=0, judged=verdict)
+    assert predictor.open_rounds == 1
+
+
+def test_a_verdict_on_a_decision_is_named() -> None:
+    gate = Gate(alpha=0.1)
+    with pytest.raises(FeedbackError, match="judged=<hit> is neither True nor False"):
+        gate.learn(gate.decide(1.0), judged=HIT)  # type: ignore[arg-type]
+
+
 def play(*, checked: float, seed: int = 0, rounds: int = 20_000) -> float:
     """Return the share of rounds that truly missed, of one who hears the judge, and a few checks."""
     predictor: Predictor[Any] = Predictor("logit-tracker", alpha=0.05, feedback="bandit")

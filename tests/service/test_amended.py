@@ -95,7 +95,7 @@ def test_a_judgement_is_amended_and_replayed(one: TestClient, light: Database) -
     ("first", "second", "status", "match"),
     [
         (None, {"miss": True}, 409, "has no answer to amend"),
-        ({"skip": True}, {"miss": True}, 409, "has no answer to amend"),
+        ({"skip": True}, {"miss": True}, 409, "was skipped: it has no answer to amend"),
         ({"hit": True}, {"skip": True}, 422, "an amendment says what was right"),
         ({"hit": True}, {"miss": True, "chance": 0.5}, 422, "an amendment says what was right"),
     ],

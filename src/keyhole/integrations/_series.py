@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import InvalidError, ScoreError
+from keyhole.errors import AnsweredError, InvalidError, LabelError, ScoreError
 from keyhole.integrations._forecasts import Cells, Rows, join_cells
 from keyhole.integrations._pool import ResidualPool
 from keyhole.numeric import Array, Counts
@@ -459,21 +459,45 @@ class Model:
         self._run(rows, _Events(nobody, len(seen.outputs), slots, truths, np.zeros_like(slots)))
         return len(answers)
 
-    def amend(self, rows: Rows) -> int:
-        truths = dict(zip(self._find_all(rows), rows.truths, strict=True))
-        predictors, seen = list(self.predictors.values()), self.seen
-        amended = 0
+    def list_amendments(self, rows: Rows) -> list[tuple[int, Any]]:
+        """Return the slots of rows that had another outcome, and what it is now; or raise."""
+        seen, predictors = self.seen, list(self.predictors.values())
+        truths, places = dict[At, Any](), dict[At, int]()
+        known = {key[:2] for key in seen.slots}
+        for row, at in enumerate(self._find_all(rows)):
+            if at in known and truths.setdefault(at, rows.truths[row]) != rows.truths[row]:
+                raise InvalidError(
+                    f"{rows.name(row)} has the outcomes {truths[at]} and {rows.truths[row]} in this "
+                    "table; leave one of them out"
+                )
+            places[at] = row
+        found = []
         for key, slot in seen.slots.items():
-            truth, before = truths.get(key[:2]), seen.truths[slot]
-            if truth is not None and before is not None and before != truth:
-                if seen.numbers[slot] >= 0:
-                    predictors[seen.predictors[slot]].amend(seen.numbers[slot], label=truth)
-                if self.pool is not None:
-                    forecast = float(seen.outputs[slot])
-                    self.pool.amend(key[0], float(before) - forecast, float(truth) - forecast)
-                seen.truths[slot] = truth
-                amended += 1
-        return amended
+            truth, before, number = truths.get(key[:2]), seen.truths[slot], seen.numbers[slot]
+            if truth is None or before is None or before == truth:
+                continue
+            try:
+                if self.pool is None:
+                    self.score.read(seen.outputs[slot]).score(truth)
+                else:
+                    check_number(truth, "true value")
+                for one in self._split(predictors[seen.predictors[slot]]) if number >= 0 else ():
+                    one._answered.find(number)  # noqa: SLF001
+            except (AnsweredError, ScoreError, LabelError) as error:
+                raise type(error)(f"{rows.name(places[key[:2]])}: {error}") from None
+            found.append((slot, truth))
+        return found
+
+    def amend(self, amendments: Iterable[tuple[int, Any]]) -> None:
+        predictors, seen = list(self.predictors.values()), self.seen
+        for slot, truth in amendments:
+            if seen.numbers[slot] >= 0:
+                predictors[seen.predictors[slot]].amend(seen.numbers[slot], label=truth)
+            if self.pool is not None:
+                series, forecast = seen.keys[slot][0], float(seen.outputs[slot])
+                before = float(seen.truths[slot])
+                self.pool.amend(series, before - forecast, float(truth) - forecast)
+            seen.truths[slot] = truth
 
     def calibrate(self, rows: Rows) -> None:
         """Teach the outcomes of the past, each as if it had come before the next forecast."""

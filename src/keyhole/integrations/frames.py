@@ -217,9 +217,15 @@ class SeriesPredictors:
         Each series learns as if each of its outcomes had come before the next forecast.
         """
         named = name_models(models)
-        _, given = self._read(table, named)
+        self._columns.open(table, [self.truth])
+        given = {name: rows.pick_known() for name, rows in self._read(table, named)[1].items()}
+        if not any(map(len, given.values())):
+            raise InvalidError(
+                f"no row of this history has an outcome; fill the column {self.truth!r}, or leave "
+                "calibrate out"
+            )
         for name, rows in given.items():
-            self._start_model(name, named[name]).calibrate(rows.pick_known())
+            self._start_model(name, named[name]).calibrate(rows)
 
     def add_sets(self, table: object, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
@@ -259,10 +265,14 @@ class SeriesPredictors:
     def amend(self, table: object) -> int:
         """Correct outcomes that this table has otherwise than they were told; return how many.
 
-        Of each series the last ``amend_limit`` answered rounds can be corrected.
+        Of each series the last ``amend_limit`` answered rounds can be corrected. If one of them cannot
+        be, none is.
         """
         rows = self._columns.read_outcomes(table)
-        return sum(model.amend(rows) for model in self._models.values())
+        found = [(model, model.list_amendments(rows)) for model in self._models.values()]
+        for model, amendments in found:
+            model.amend(amendments)
+        return sum(len(amendments) for _, amendments in found)
 
     def history(self, model: str | None = None) -> Any:
         """Return the rows that were kept, as a table like those that were given.

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
-from keyhole.errors import MissingExtraError
+from keyhole.errors import FeedbackError, LabelError, MissingExtraError, ScoreError
 from keyhole.feedback import Answer
 from keyhole.integrations._cases import read_case, start_predictor
 from keyhole.predictor.predictor import Predictor
@@ -46,6 +46,11 @@ class _OpenRounds:
         key = _key(x)
         return self._take(key) if key in self._ids else None
 
+    def put_back(self, x: Case, number: int) -> None:
+        """Let a prediction that was taken wait again, before all others for such a case."""
+        self._ids.setdefault(_key(x), deque()).appendleft(number)
+        self._count += 1
+
     def _take(self, key: Hashable) -> int:
         numbers = self._ids[key]
         number = numbers.popleft()
@@ -76,16 +81,26 @@ class _Online(base.Wrapper):
     def learn_one(self, x: Case, y: object, **kwargs: object) -> None:
         """Answer the round of this case, then teach the model its truth."""
         number = self._open.take(x)
-        if number is None:
-            shown = self._propose(x, {})
-            number = None if shown is None else shown.id
-        if isinstance(y, Answer):
-            if number is not None:
-                self.predictor.learn(number, y)
-            return
         if number is not None:
+            try:
+                self._answer(number, y)
+            except (FeedbackError, LabelError, ScoreError):  # It is open as before.
+                self._open.put_back(x, number)
+                raise
+        elif (shown := self._propose(x, {})) is not None:
+            try:
+                self._answer(shown.id, y)
+            except (FeedbackError, LabelError, ScoreError):
+                self.predictor.skip(shown.id)  # Nobody has seen it.
+                raise
+        if not isinstance(y, Answer):
+            self._wrapped_model.learn_one(x, y, **kwargs)
+
+    def _answer(self, number: int, y: object) -> None:
+        if isinstance(y, Answer):
+            self.predictor.learn(number, y)
+        else:
             self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
-        self._wrapped_model.learn_one(x, y, **kwargs)
 
     def calibrate(self, cases: Iterable[tuple[Case, object]]) -> Self:
         """Teach model and predictor labelled cases of the past, in order; the counts stay at zero.

@@ -383,6 +383,10 @@ def _amend(fold: Fold, key: str, state: KeyState, event: Amended, outputs: Outpu
         outputs[-1] = outputs[-1]._replace(id=event.id, note="this amendment was made already")
         return
     setup, learner = fold.setup, fold.setup.learner
+    if event.id in state.waiting:
+        note = "this round is open, so that it has no answer to amend; answer it"
+        outputs.append(Output(_REFUSED, event.id, note=note))
+        return
     try:
         if fold.decides:
             raise FeedbackError("a key cannot amend decisions: it remembers none that it accepted")

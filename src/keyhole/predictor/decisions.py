@@ -16,6 +16,7 @@ from keyhole.errors import FeedbackError, InvalidError, ReferredError, SnapshotE
 from keyhole.feedback import (
     BESIDE,
     HIT,
+    MISS,
     Answer,
     check_chance,
     check_wrong,
@@ -233,7 +234,7 @@ class Decisions:
             right=event.right,
             chance=None if event.chance == 1.0 else event.chance,
             wrong=event.wrong,
-            judged=None if event.judged is None else event.judged == HIT,
+            judged=None if event.judged is None else _read_word(event.judged),
             bias=progress.tally.bias,
         )
         return self.settle(setup, progress, waiting, outcome)
@@ -270,7 +271,7 @@ class Decisions:
             return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
         check_judged(wrong)
         check_graded(setup.learner, "what a judge says")
-        told = _read_miss(judged, 0.0)
+        told = _read_miss(judged, 0.0, "judged")
         check = math.nan if right is None else _read_miss(right, 0.0) - told
         return Outcome(told + bias, decision.score, weight=weight, check=check)
 
@@ -404,11 +405,21 @@ def _read_chance(chance: object, decision: Decision, setup: "Setup") -> float:
     return check_chance(chance, least=setup.least_chance)
 
 
-def _read_miss(right: object, wrong: object) -> float:
+def _read_word(judged: object) -> bool:
+    """Return whether a judge of a key says that the answer was right."""
+    if judged not in (HIT, MISS):
+        raise FeedbackError(
+            f"judged={judged!r:.80} is neither keyhole.HIT nor keyhole.MISS; in an event a judge says "
+            "HIT for a right answer and MISS for a wrong one"
+        )
+    return judged == HIT
+
+
+def _read_miss(right: object, wrong: object, called: str = "right") -> float:
     """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
     if not isinstance(right, (bool, np.bool_)):
         raise FeedbackError(
-            f"right={right!r} is neither True nor False; say True if the answer was right, and False "
-            "if it was wrong: keyhole.HIT and keyhole.MISS are for sets"
+            f"{called}={right!r} is neither True nor False; say True if the answer was right, and "
+            "False if it was wrong: keyhole.HIT and keyhole.MISS are for sets"
         )
     return correct_wrong(float(not right), check_wrong(wrong))

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any
 
-from keyhole.errors import FeedbackError, InvalidError, SnapshotError
+from keyhole.checks import is_missing
+from keyhole.errors import FeedbackError, InvalidError, LabelError, SnapshotError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
 from keyhole.predictor.draws import CALIBRATION, make_draws
@@ -64,11 +65,23 @@ class Progress:
         draws = [0.5] * len(outputs)
         if learner.rule.draws:
             draws = make_draws(setup.seed, before.calibrated, len(outputs), kind=CALIBRATION).tolist()
-        for output, truth, draw, known in zip(outputs, truths, draws, contexts, strict=True):
-            case = played.read(setup.score, output)
-            opened = kind.open(learner, played, case, draw, known)
-            kind.settle(setup, played, opened, kind.read_truth(setup, opened, truth))
+        rows = zip(outputs, truths, draws, contexts, strict=True)
+        for number, (output, truth, draw, known) in enumerate(rows, start=before.calibrated):
+            try:
+                case = played.read(setup.score, output)
+                if is_missing(truth):
+                    raise LabelError(f"{truth!r} does not say what was true; leave the round out")
+                opened = kind.open(learner, played, case, draw, known)
+                kind.settle(setup, played, opened, kind.read_truth(setup, opened, truth))
+            except InvalidError as error:
+                raise type(error)(f"round {number} of the history: {error}") from None
         own = played.tally
+        if own.unreachable and own.unreachable == len(outputs):
+            raise LabelError(
+                f"no set could have held any of the {len(outputs):,} truths of the history, such as "
+                f"{truths[0]!r:.80} of type {type(truths[0]).__name__}; give them as the model's "
+                "output names its candidates, or a larger bound"
+            )
         excess = own.misses - learner.alpha * own.weight + own.calibrated_excess
         clean.calibrated = before.calibrated + len(outputs)
         clean.calibrated_excess = before.calibrated_excess + excess

@@ -126,8 +126,9 @@ def bound_excess(
     if delta is not None:
         if tally.checks:  # or -1: a judge was heard
             raise TheoremError(
-                "a judge's errors are corrected by an estimate, of which nothing is proven; leave "
-                "delta out for the bound on the judgements as counted"
+                "a judge's errors are corrected by an estimate, and how far that is off depends on how "
+                "many rounds were checked (docs/guarantees.md); leave delta out for the bound on the "
+                "judgements as counted"
             )
         counted = max(1, setup.kind.count_shown(tally)) if rounds is None else rounds
         lateness = _allow_for_chance(setup, tally, lateness)

@@ -37,7 +37,18 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome, Tally, amend_misses, count_check
 from keyhole.scores import Case, LabelSet, Predicted
 
-MISSING: Any = object()
+
+class _Missing:
+    """A label that is not given; one object, in copies and in other processes too."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
@@ -360,6 +371,11 @@ def read_judged(
     If the round was checked, the truth is given beside it: it moves the bias, not the round itself.
     """
     check_graded(learner, "what a judge says")
+    if not isinstance(judged, Answer):
+        raise FeedbackError(
+            f"judged={judged!r:.80} is no verdict on a set; give keyhole.HIT or keyhole.MISS, and the "
+            "truth of a round that was checked beside it, as label=..."
+        )
     outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
     check, known = _UNKNOWN, _find_known(waiting)
     if (answer, score, loss) != (None, None, None) or label is not MISSING:

@@ -94,9 +94,14 @@ class AnsweredRounds(Generic[R]):
     def find(self, number: object) -> tuple[Round[R], Outcome]:
         if number in self.rounds:
             return self.rounds[number]
+        if not self.limit:
+            raise AnsweredError(
+                f"round {number!r} cannot be amended: no answered rounds are kept for that; make it "
+                "with amend_limit=1_000"
+            )
         raise AnsweredError(
-            f"round {number!r} cannot be amended: it has no answer, or is not one of the last "
-            f"{self.limit} that have; keep more of them with amend_limit=..."
+            f"round {number!r} cannot be amended: it has no answer (learn gives it one), or is not one "
+            f"of the last {self.limit:,} that have; keep more of them with amend_limit=..."
         )
 
 

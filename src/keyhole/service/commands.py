@@ -73,7 +73,7 @@ def add(commands: "Commands") -> None:
         type=Path,
         metavar="FILE",
         help=".csv: a column 'label' and one of scores for each label, or 'centre', or 'lower' and "
-        "'upper'; "
+        "'upper'; of a gate, 'score' and 'right'; "
         '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
     )
 
@@ -457,9 +457,13 @@ def _calibrate(database: "Database", options: argparse.Namespace) -> None:
     from keyhole.service.history_file import read_history
     from keyhole.service.store.streams import calibrations, registry
 
-    before = registry.get(database, options.stream).tally.calibrated
+    stream = registry.get(database, options.stream)
+    before = stream.tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1
-    with live_line(f"calibrating {options.stream}", size) as advance:
+    with live_line(f"calibrating {options.stream}", 2 * size) as advance:
+        # First on a copy: a round that cannot be used is found before any is played for good.
+        for batch in read_history(options.file, advance=advance):
+            calibrations.learn(stream, batch, now=time.time())
         for batch in read_history(options.file, advance=advance):
             calibrations.calibrate(database, options.stream, batch, now=time.time())
     tally = registry.get(database, options.stream).tally

@@ -61,7 +61,7 @@ def test_history_with_a_label_that_a_stream_does_not_have_is_refused_with_its_pl
     history = [{"scores": [0.5, 0.25], "label": name} for name in ("cat", "dgo")]
     response = one.post("/v1/streams/pets/calibration", json={"rounds": history})
     assert response.status_code == 422
-    assert "round 1: label 'dgo' is not one of the stream's 2 labels" in response.text
+    assert "round 1 of the history: label 'dgo' is not one of the stream's 2 labels" in response.text
     assert one.get("/v1/streams/pets").json()["calibrated"] == 0
 
 

@@ -14,6 +14,7 @@ from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
 from keyhole.predictor.progress import Progress
 from keyhole.scenarios.log import read_log
+from keyhole.service import history_file
 from keyhole.service.client import operations
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
@@ -171,6 +172,23 @@ def test_misses_without_a_label_are_no_history(one: TestClient) -> None:
     assert response.status_code == 422
     assert "without the true label" in response.json()["error"]["message"]
     assert one.get("/v1/streams/next").status_code == 404
+
+
+def test_a_file_of_history_is_calibrated_whole_or_not_at_all(
+    one: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: the rounds before one that cannot be used played, and played again by the next try."""
+    monkeypatch.setattr(history_file, "AT_ONCE", 20)
+    default(one)
+    lines = ["cat,dog,label"] + [f"{a},{b},{label}" for (a, b), label in HISTORY]
+    path, url = tmp_path / "history.csv", f"sqlite:///{tmp_path / 'keyhole.db'}"
+    path.write_text("\n".join([*lines, "0.7,2.0,cat"]) + "\n")
+    assert main(["calibrate", "pets", str(path), "--database", url]) == 2
+    assert "round 60 of the history: score 2.0" in capsys.readouterr().err
+    assert one.get("/v1/streams/pets").json()["calibrated"] == 0
+    path.write_text("\n".join(lines) + "\n")
+    assert main(["calibrate", "pets", str(path), "--database", url]) == 0
+    assert one.get("/v1/streams/pets").json()["calibrated"] == 60
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

@@ -80,7 +80,10 @@ def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError)
 
 def write_right(right: object) -> bool:
     if right not in (True, False):
-        raise FeedbackError(f"right={right!r} is neither True nor False")
+        raise FeedbackError(
+            f"right={right!r:.80} is neither True nor False; say True if the answer was right, and "
+            "False if it was wrong"
+        )
     return bool(right)
 
 
@@ -143,12 +146,13 @@ def write_answer(given: Mapping[str, Any]) -> Body:
             raise FeedbackError(
                 "a decision takes one judgement, right=True or right=False; give it alone"
             )
-        return {"right": bool(right), **more}
+        return {"right": write_right(right), **more}
     if count == 0 and judged is not None:
         return more
     if count != 1:
         raise FeedbackError(
-            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
+            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=...; a "
+            "decision right=True or right=False"
         )
     if label is not MISSING:
         return {"label": plain_label(label), **more}
@@ -164,6 +168,11 @@ def _write_beside(chance: float | None, wrong: float, judged: Answer | bool | No
     if wrong != 0.0:
         more["wrong"] = _write_number(wrong, "wrong", FeedbackError)
     if judged is not None:
+        if not isinstance(judged, (bool, Answer)):
+            raise FeedbackError(
+                f"judged={judged!r:.80} cannot be sent; use keyhole.HIT or keyhole.MISS, or of a "
+                "decision True or False"
+            )
         more["judged"] = judged if isinstance(judged, bool) else _name_answer(judged)
     return more
 

@@ -1,5 +1,6 @@
 """A stream taught by history, or by the log of another, before its first round."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from keyhole.service.store.streams import answers, calibrations, changes, propos
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import run_tasks
 
 NOW = 1_800_000_000.0
 HISTORY = [Past([0.9 - 0.02 * n, 0.1 + 0.02 * n], n % 2) for n in range(12)]
@@ -87,13 +89,59 @@ def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any
     assert registry.list_names(light) == ["first"]
 
 
-def test_hits_of_no_label_mislead_nobody_and_teach_nothing(light: Database) -> None:
+def play(database: Database, replies: Sequence[Any]) -> list[str]:
+    asks = [Query([0.9, 0.1])] * len(replies)
+    ids = [opened.id for opened in proposals.predict(database, "first", asks=asks, now=NOW)]
+    answers.answer(database, [Reply(*one) for one in zip(ids, replies, strict=True)], now=NOW)
+    return ids
+
+
+def test_a_few_hits_of_no_label_are_left_out(light: Database) -> None:
     make(light, "first")
-    for reply in ({"label": 0}, "hit", {"loss": 0.0}, "skip", {"label": 1}):
-        (opened,) = proposals.predict(light, "first", asks=[Query([0.9, 0.1])], now=NOW)
-        answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    play(light, [{"label": 0}] * 9 + ["hit", "skip", {"label": 1}])
     make(light, "second", source="first")
-    assert registry.get(light, "second").tally.calibrated == 2
+    assert registry.get(light, "second").tally.calibrated == 10
+
+
+@pytest.mark.parametrize("reply", ["hit", {"loss": 0.0}, {"score": 0.9}], ids=str)
+def test_a_log_whose_hits_have_no_label_would_mislead(light: Database, reply: Any) -> None:
+    """A thumb up, or the right label: what is labelled are the misses."""
+    make(light, "first")
+    play(light, [{"label": 0}] * 8 + [reply, {"label": 1}])
+    with pytest.raises(InvalidError, match=r"1 hits of stream .* sets too large"):
+        make(light, "second", source="first")
+
+
+def test_a_log_without_labels_teaches_nothing_and_says_so(light: Database) -> None:
+    make(light, "first")
+    calibrations.calibrate(light, "first", HISTORY, now=NOW)
+    play(light, ["skip"])
+    with pytest.raises(InvalidError, match="holds no labelled round"):
+        make(light, "second", source="first")
+    assert registry.list_names(light) == ["first"]
+
+
+def test_a_log_tells_what_its_answers_were_amended_to(light: Database) -> None:
+    make(light, "first")
+    told = [{"label": 1}, {"label": 0}, {"miss": True}, {"label": 0}]
+    ids = play(light, told)
+    for place, right in ((0, {"label": 0}), (2, {"label": 1}), (2, {"label": 0})):
+        tasks = answers.make_tasks([Reply(ids[place], right)], now=NOW, amends=True)
+        run_tasks(light, tasks)
+    make(light, "second", source="first")
+    make(light, "taught")
+    calibrations.calibrate(light, "taught", [Past([0.9, 0.1], 0)] * 4, now=NOW)
+    second, taught = registry.get(light, "second"), registry.get(light, "taught")
+    learner = second.setup.learner
+    assert learner.pack(second.progress.state) == learner.pack(taught.progress.state)
+
+
+def test_a_label_that_was_amended_to_a_bare_miss_is_none(light: Database) -> None:
+    make(light, "first")
+    (id_,) = play(light, [{"label": 0}])
+    run_tasks(light, answers.make_tasks([Reply(id_, "miss")], now=NOW, amends=True))
+    with pytest.raises(InvalidError, match="1 misses of stream 'first'"):
+        make(light, "second", source="first")
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 12])

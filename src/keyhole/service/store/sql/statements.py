@@ -230,8 +230,13 @@ FIND_LAST_TIME: Statement[float] = _scalar(
     "SELECT at FROM answers WHERE stream = ? ORDER BY version DESC LIMIT 1"
 )
 COUNT_SCORES: Statement[int] = _scalar("SELECT count(score) FROM answers WHERE stream = ?")
-COUNT_UNLABELLED_MISSES: Statement[int] = _scalar(
-    "SELECT count(*) FROM answers WHERE stream = ? AND miss > 0.0 AND kind <> 'label'"
+# Of misses and of the others: whether they are misses, how many there are, how many have no label.
+COUNT_UNLABELLED: Statement[tuple[int, int, int]] = Statement(
+    "SELECT missed, count(*), sum(unlabelled) FROM (SELECT "
+    f"CASE WHEN {_find_final('miss')} > 0.0 THEN 1 ELSE 0 END AS missed, "
+    f"CASE WHEN {_find_final('kind')} <> 'label' THEN 1 ELSE 0 END AS unlabelled "
+    "FROM answers WHERE stream = ? AND miss IS NOT NULL) AS final GROUP BY missed",
+    tuple,
 )
 
 

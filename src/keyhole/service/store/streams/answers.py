@@ -273,8 +273,12 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     number, first = row.number, work.find_answer(row.number)
-    if first is None or first.kind == SKIP:
+    if first is None:
         raise AnsweredError(f"prediction {reply.id} has no answer to amend; answer it as any other")
+    if first.kind == SKIP:
+        raise AnsweredError(
+            f"prediction {reply.id} was skipped: it has no answer to amend, and takes none any more"
+        )
     work.flush()
     before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
     last = before[-1] if before else first

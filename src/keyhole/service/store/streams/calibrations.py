@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keyhole.errors import InvalidError, LabelError
 from keyhole.predictor.context import (
@@ -30,7 +30,11 @@ from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.shadows import dump_shadows
 from keyhole.service.store.streams.stream import Stream, change_stream, find_stream
 
+if TYPE_CHECKING:
+    from keyhole.service.store.sql.schema import AmendmentRow, AnswerRow
+
 AT_ONCE = 10_000
+_FEW_HITS = 0.1  # of all hits: so many without a label hardly change what history says
 
 
 class Past(NamedTuple):
@@ -70,12 +74,15 @@ def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") 
     setup, before = stream.setup, stream.tally.calibrated_excess
     outputs, labels = [past.output for past in history], [past.label for past in history]
     names = find_labels(setup.score)
-    for place, past in enumerate(history):
-        setup.kind.read(setup, stream.progress, past.output)
+    for number, past in enumerate(history, start=stream.tally.calibrated):
+        try:
+            setup.kind.read(setup, stream.progress, past.output)
+        except InvalidError as error:
+            raise type(error)(f"round {number} of the history: {error}") from None
         if names is not None and past.label not in names:
             raise LabelError(
-                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(names):,} "
-                "labels; add it to them, or leave the round out"
+                f"round {number} of the history: label {past.label!r:.80} is not one of the stream's "
+                f"{len(names):,} labels; add it to them, or leave the round out"
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
@@ -102,26 +109,40 @@ def learn_log(transaction: Transaction, stream: Stream, old: str, *, now: float)
             f"the log of stream {old!r} cannot calibrate decisions, or be calibrated by them: it "
             "holds outcomes of accepted answers only; calibrate with judged history instead"
         )
-    (silent,) = transaction.fetch(statements.COUNT_UNLABELLED_MISSES, source.id)
-    if silent:
-        raise InvalidError(
-            f"{silent:,} misses of stream {old!r} were answered without the true label: history "
-            "without them would make sets too small; calibrate with labelled history instead"
-        )
+    for missed, count, silent in transaction.fetch(statements.COUNT_UNLABELLED, source.id):
+        if silent > (0 if missed else count * _FEW_HITS):
+            what, size = ("misses", "small") if missed else ("hits", "large")
+            raise InvalidError(
+                f"{silent:,} {what} of stream {old!r} were answered without the true label: history "
+                f"without them would make sets too {size}; calibrate with labelled history instead"
+            )
     kept = stream.setup.names == source.setup.names
     history, learnt = _read_log(transaction, source, kept=kept), list[Change]()
     while block := list(islice(history, AT_ONCE)):
         learnt.append(learn(stream, block, now=now, of=old))
+    if not learnt:
+        raise InvalidError(
+            f"the log of stream {old!r} holds no labelled round (its own history is not kept in it); "
+            "calibrate with labelled history instead, or leave calibrate_from out"
+        )
     return learnt
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
     end = source.tally.predicted
-    for row, _, answer in pages.list_rounds(transaction, statements.PAGE_LOG, source.id, end=end):
-        if answer is not None and answer.kind == "label" and row.digest is None:
-            case = source.setup.score.unpack(row.output, row.labels)
-            known = Known()
-            if kept:
-                known = show_context(source.setup, unpack_context(source.setup, row.context))
-            label = json.loads(answer.answer)["label"]
-            yield Past(case.output, label, known.features, known.groups)
+    rounds = pages.list_rounds(transaction, statements.PAGE_LOG, source.id, end=end)
+    while page := list(islice(rounds, pages.ROUNDS)):
+        final: dict[int, AnswerRow | AmendmentRow] = {
+            row.number: answer for row, _, answer in page if answer and row.digest is None
+        }
+        amended = transaction.fetch(statements.FIND_AMENDMENTS, source.id, list(final))
+        final.update((amendment.number, amendment) for amendment in amended)  # The last one stands.
+        for row, _, _ in page:
+            answer = final.get(row.number)
+            if answer is not None and answer.kind == "label":
+                case = source.setup.score.unpack(row.output, row.labels)
+                known = Known()
+                if kept:
+                    known = show_context(source.setup, unpack_context(source.setup, row.context))
+                label = json.loads(answer.answer)["label"]
+                yield Past(case.output, label, known.features, known.groups)
