@@ -83,6 +83,14 @@ def test_a_key_of_intervals_answered_at_once_is_played_and_goes_on_where_it_was(
     assert fold.read(before["a"]).tally.answered == 32
 
 
+def test_a_key_whose_first_values_are_all_met_exactly_waits_for_its_scale() -> None:
+    fold, before = make_fold(alpha=0.1, score=keyhole.ScaledResiduals()), dict[str, bytes]()
+    for n, label in enumerate([1.0] * 27 + [3.0, 1.0]):
+        compare(fold, before, [("a", Asked(f"r{n}", 1.0)), ("a", Answered(f"r{n}", label=label))])
+        progress: Any = fold.read(before["a"])
+        assert progress.scale.value == (0.0 if n < 27 else 2.0)
+
+
 def test_a_first_value_that_is_met_exactly_leaves_the_scale_open() -> None:
     """The median of residuals that are 0 is none: then the largest counts, if that is more."""
     fold, before = make_fold(alpha=0.1, score=keyhole.ScaledResiduals()), dict[str, bytes]()

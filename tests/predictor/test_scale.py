@@ -52,6 +52,26 @@ def test_one_outlier_among_the_first_values_does_not_matter(residuals: np.ndarra
     assert widths[2000:].mean() == pytest.approx(clean[2000:].mean(), rel=0.05)
 
 
+@pytest.mark.parametrize("zeros", [1, 24, 25, 100])
+def test_a_stream_that_begins_with_exact_forecasts_has_a_width_from_the_first_other_one_on(
+    zeros: int,
+) -> None:
+    predictor = Predictor(alpha=0.1, score=ScaledResiduals())
+    for _ in range(zeros):
+        predictor.learn(predictor.predict(5.0), label=5.0)
+    copied: Predictor[Interval] = Predictor.restore(predictor.dump())
+    for one in (predictor, copied):
+        one.learn(one.predict(5.0), label=6.0)
+        assert 0.0 < one.predict(5.0).width < math.inf
+
+
+def test_history_that_begins_with_exact_forecasts_gives_a_width() -> None:
+    predictor = Predictor(alpha=0.1, score=ScaledResiduals())
+    outcomes = [0.0] * 30 + np.random.default_rng(0).normal(size=500).tolist()
+    predictor.calibrate([0.0] * 530, outcomes)
+    assert predictor.predict(0.0).width == pytest.approx(3.29, rel=0.2)
+
+
 def test_until_one_value_is_known_the_interval_is_the_whole_line_and_no_longer() -> None:
     predictor = Predictor(alpha=0.1, score=ScaledResiduals())
     first, second = predictor.predict(5.0), predictor.predict(5.0)

@@ -280,6 +280,8 @@ def add_residual(key: Key, residual: float) -> None:
     whole, real = key.whole, key.real
     if whole[RESIDUALS] >= MOST:
         return
+    if whole[RESIDUALS] == MOST - 1 and real[LARGEST] == 0.0 and residual == 0.0:
+        return  # Zeros alone are no scale that could be fixed.
     size, place = abs(residual), MIDDLE + _count_middle(whole[RESIDUALS])
     whole[RESIDUALS] += 1
     real[LARGEST] = max(real[LARGEST], size)

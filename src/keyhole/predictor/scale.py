@@ -1,9 +1,11 @@
 """The scale of residuals, found from the first true values.
 
 It is the median of those known, which one outlier cannot move far, and fixed from the twenty-fifth on;
-a user's first guess is one of them. Before the first, intervals are the whole line. What bounds the
-misses of a learner uses only that threshold 0 cannot miss and that a threshold above 1 must: it holds
-whatever the scale, as long as the scale of a round is set before its outcome, as here.
+a user's first guess is one of them. Before the first that is not 0, intervals are the whole line, and
+of zeros alone no more than 24 are kept: a stream that begins with them has a scale from the first other
+one on. What bounds the misses of a learner uses only that threshold 0 cannot miss and that a threshold
+above 1 must: it holds whatever the scale, as long as the scale of a round is set before its outcome, as
+here.
 """
 
 import struct
@@ -54,6 +56,8 @@ class Scale:
         """Learn a residual, if the scale is not fixed yet."""
         if self.count >= MOST:
             return
+        if self.count == MOST - 1 and not self.largest and not residual:
+            return  # Zeros alone are no scale that could be fixed.
         self.count += 1
         self.largest = max(self.largest, abs(residual))
         insort(self.middle, abs(residual))
