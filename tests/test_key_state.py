@@ -196,7 +196,7 @@ def test_a_round_expires_when_its_lifetime_is_over_and_the_others_stay(
 
 @pytest.mark.parametrize(("answered", "due"), [("a", 60), ("b", 50), ("c", 50)])
 def test_an_answer_closes_its_own_round_and_no_other(answered: str, due: int) -> None:
-    asks: list[Event] = [Asked(name, [0.75, 0.25], 10 * n) for n, name in enumerate("abc")]
+    asks: list[Event] = [Asked(name, [0.95, 0.05], 10 * n) for n, name in enumerate("abc")]
     state, _ = make_fold(alpha=0.1, lifetime=50).run(KEY, b"", asks)
     other = make_fold(alpha=0.1, lifetime=50)  # one that has to read the bytes
     state, said = other.step(KEY, state, Answered(answered, label=1))

@@ -136,7 +136,7 @@ class InformedTracker(Shared):
     def find_bin(self, score: float) -> int:
         if not 0.0 < score < 1.0:
             return 0 if score <= 0.0 else 83
-        part, power = math.frexp(score / (1.0 - score))
+        part, power = math.frexp((1.0 - 2.0**-30) * (score / (1.0 - score)))
         return int(clip(math.floor(3.0 * (power - 1 + 2.0 * part - 1.0 + 14.0)), 0, 83))
 
     def move_place(self) -> None:
@@ -167,7 +167,7 @@ class InformedTracker(Shared):
         if self.word == 0.0:
             base *= self.total / (self.total + 640)
         if base > 0.0:
-            base *= min(1.0, self.k * self.alpha)
+            base = min(base * min(1.0, self.k * self.alpha), 6.0)
         return max(base, -13.0)
 
     def find_odds(self, case: Case) -> float:
@@ -233,7 +233,7 @@ class InformedTracker(Shared):
         self.x -= step * pace * error
         if self.told == 5:
             aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
-            self.x += self.leak * (step / self.step) * (aim - self.x)
+            self.x += step / self.step * max(self.leak * (aim - self.x), -0.3 * self.alpha * self.step)
         self.x = clip(self.x, -Z, Z)
         if opened.threshold > 1.0 and error < 0.0:
             self.excess = max(self.excess, 0.0)
@@ -266,8 +266,9 @@ class InformedTracker(Shared):
     def spread(self, edge: int, miss: float, units: int) -> None:
         possible = range(edge, -1, -1) if miss == 1.0 else range(edge, 84)
         less = 2.0 ** (-2 / 3) if self.bare else 2.0 ** (-1 / 6)
-        claims = 16.0 / (1.0 - less) + sum(self.bins[place] for place in possible)
-        claimed, given, extra = 0.0, 0, 16.0
+        extra = 16.0 if miss == 1.0 else 16.0 * self.alpha
+        claims = extra / (1.0 - less) + sum(self.bins[place] for place in possible)
+        claimed, given = 0.0, 0
         for place in possible:
             if given >= units:
                 return

@@ -26,7 +26,7 @@ from keyhole.learners.rules.informed_tracker import (
     list_edges,
 )
 from keyhole.numeric import Array, Counts
-from keyhole.scores import Probabilities
+from keyhole.scores import LabelSet, Probabilities
 from keyhole.simulation import Channel
 from tests.docs.anew import Case, InformedTracker, Opened
 from tests.learners.states import draw_informed_state
@@ -86,9 +86,9 @@ def test_it_starts_at_one_half_where_nothing_is_known() -> None:
 
 
 def test_one_told_score_moves_the_base_by_its_share_of_twenty_one_answers() -> None:
-    # One answer at odds 1 / 4, two doublings below even: level 0.1 x 32 / 64 of its bin, of a third.
+    # One answer at odds 1 / 4, where a bin of a third of a doubling ends: level 0.1 x 32 / 64 of it.
     state, (_, after) = play([Answer(0.0, 0.2)])
-    base = (-2.0 + 0.05 / THIRDS) / (1.0 + WORD)
+    base = (-2.0 - 0.95 / THIRDS) / (1.0 + WORD)
     power = math.floor(base)
     odds = 2.0**power * (1.0 + base - power)
     assert state.offset[0] == pytest.approx(0.1 * ALPHA)
@@ -96,12 +96,12 @@ def test_one_told_score_moves_the_base_by_its_share_of_twenty_one_answers() -> N
 
 
 def test_the_word_of_the_model_is_the_quantile_of_its_masses() -> None:
-    # A tenth of the mass at odds 1 / 16, the rest at odds 4: the quantile is just inside the low bin.
+    # A tenth of the mass at odds 1 / 16, the rest at odds 4: the quantile is in the bin below.
     word = ((1 / 17, 0.2), (0.8, 0.8)) * 10
     state, (first,) = play([], word=word)
     total = 10 * UNITS
     need = ALPHA * total * total / (total + UNITS)
-    base = -4.0 + need / state.bins[find_bin(1 / 17)] / THIRDS
+    base = -4.0 - (1.0 - need / state.bins[find_bin(1 / 17)]) / THIRDS
     assert sum(state.bins) == total
     power = math.floor(base)
     assert first == pytest.approx(1.0 / (1.0 + 1.0 / (2.0**power * (1.0 + base - power))))
@@ -143,6 +143,47 @@ def test_the_model_weighs_twenty_answers_once_there_is_one() -> None:
     state, _ = play([Answer(0.0, 0.5)], word=((0.3, 1.0),) * 500)
     assert state.bins[find_bin(0.3)] == WORD * UNITS
     assert state.total[0] == (WORD + 1) * UNITS
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [(3, 1), (4, 1), (2, 1), (1, 1), (1, 1, 1), (2, 2, 1), (3, 1, 1), (5, 3, 2), (6, 1, 1, 1, 1)],
+)
+def test_before_any_answer_a_first_set_holds_as_much_as_the_model_says_it_must(
+    votes: tuple[int, ...],
+) -> None:
+    """Where probabilities are votes, the quantile is the score of a label: it belongs to the set."""
+    scores = [vote / sum(votes) for vote in votes]
+    shown: LabelSet = Predictor(alpha=ALPHA).predict(scores)
+    held = [score for label, score in enumerate(scores) if label in shown]
+    assert sum(held) >= 1.0 - ALPHA - 1e-12
+
+
+def test_a_base_of_truths_that_were_nearly_certain_stays_below_six_doublings() -> None:
+    """From farther up the offset would be hundreds of misses on its way down."""
+    state, played = play([Answer(0.0, 1.0 - 1e-9)] * 300)
+    assert logit(played[-1]) == pytest.approx(math.log(64.0) + state.offset[0])
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.05])
+def test_bare_hits_do_not_enlarge_the_first_sets_of_a_calibrated_model(alpha: float) -> None:
+    """Told hits alone the quantile must not sink: the first 100 sets were 1.8 times too large."""
+    sizes = np.zeros(2)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        chances = rng.dirichlet(np.full(50, 0.1), 100)
+        truths = [int(rng.choice(50, p=row)) for row in chances]
+        for place, feedback in enumerate(("bandit", "semi-bandit")):
+            predictor: Predictor[LabelSet] = Predictor(alpha=alpha, feedback=feedback)
+            for row, truth in zip(chances, truths, strict=True):
+                shown = predictor.predict(row)
+                sizes[place] += len(shown)
+                told = HIT if truth in shown else MISS
+                if feedback == "bandit" or told is MISS:
+                    predictor.learn(shown, told)
+                else:
+                    predictor.learn(shown, label=truth)
+    assert sizes[0] / sizes[1] == pytest.approx(1.0, abs=0.25)
 
 
 def test_a_censored_miss_goes_to_the_bins_below_as_they_hold() -> None:
@@ -488,6 +529,29 @@ def test_the_offset_falls_back_to_a_25th_of_the_excess_or_three_tenths(
     learner.observe(state, [0.5], Answer(0.0, 0.6))
     moved = 0.1 * ALPHA
     assert state.offset[0] == pytest.approx(moved + 0.008 * (aim - moved))
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.1])
+def test_it_falls_back_by_less_than_hits_add(alpha: float) -> None:
+    learner = make("informed-tracker", alpha=alpha)
+    state = learner.start()
+    state.told[0], state.offset[0], state.rounds[0] = 5, 3.0, 100
+    learner.observe(state, [0.5], Answer(0.0, 0.6))
+    assert state.offset[0] == pytest.approx(3.0 + 0.7 * 0.1 * alpha)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.01])
+def test_intervals_are_narrow_again_some_hundred_rounds_after_errors_have_become_small(
+    factor: float,
+) -> None:
+    """Of the widths from 500 rounds after the change on; they were 1.7 and 16 times the right one."""
+    predictor = Predictor(alpha=ALPHA, score=ScaledResiduals())
+    widths = []
+    for number, error in enumerate(np.random.default_rng(1).normal(size=2_000).tolist()):
+        shown = predictor.predict(0.0)
+        predictor.learn(shown, label=error * (1.0 if number < 1_000 else factor))
+        widths.append(shown.width)
+    assert np.median(widths[1_500:]) == pytest.approx(3.29 * factor, rel=0.25)
 
 
 class FromThePage(InformedTracker):

@@ -20,9 +20,9 @@ def list_shape() -> tuple[list[float], list[float]]:
     """Return what is assumed of scores while few residuals are known: scores, and five answers' shares.
 
     The odds of the scores are Student's with one degree of freedom about a median of 1, in thirds of
-    doublings: so a residual compares with a single one that is known.
+    doublings, each by its middle: so a residual compares with a single one that is known.
     """
-    steps = [step / 3.0 for step in range(-39, 40)]
+    steps = [(step - 0.5) / 3.0 for step in range(-39, 41)]
     below = [10.0 / math.pi * math.atan(2.0 ** (step + 1.0 / 6.0)) for step in steps]
     shares = [upper - lower for lower, upper in zip([0.0, *below], below, strict=False)]
     return [1.0 / (1.0 + 2.0**-step) for step in steps], shares

@@ -45,11 +45,13 @@ ANSWER = float(UNITS)  # The interpreter computes with floats alone in half the 
 THIRDS = 3.0  # bins of a doubling of the odds
 DOUBLINGS = 14.0  # from even odds to each end of the histogram
 BINS = int(2.0 * DOUBLINGS * THIRDS)
+LOWER = 1.0 - 2.0**-30  # times the odds: a score at the edge of two bins is in the lower one
 POWERS = tuple(2.0 ** (power - DOUBLINGS) for power in range(int(2.0 * DOUBLINGS) + 1))
 MOST = 1386 * UNITS  # where all bins are halved: an answer loses half its weight in about 700 others
 HELD = 2**16 - 1  # the most that a bin, or all of them, can hold
 WORD = 20  # answers that the model's word is worth once there is a real one
 LOWEST = -13.0  # doublings: the last bin holds all that is lower, and must not mean every label
+HIGHEST = 6.0  # from farther up the offset would be long on its way down if the model turns unsure
 MARGIN = 1e-6  # A threshold below this is every label,
 MOST_MARGIN = 1.0 - MARGIN  # above this none.
 # The guards keep their bounds at any alpha; who writes 0.9 means a coverage.
@@ -57,7 +59,7 @@ LARGEST_ALPHA = 0.8
 EDGE = math.log((1.0 - MARGIN) / MARGIN)  # the farthest that the offset goes
 FIRST = 0.5  # the first step where nothing but hits and misses is known, as the logit tracker's
 BARE = 300  # bare answers that the histogram hears after the model's word
-SMOOTH = UNITS / 2  # what EM adds to the bin of the threshold, and less to those farther away
+SMOOTH = UNITS / 2  # what EM adds to the bin of a missed threshold, and less to those farther away
 FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: over 2 logits, or 1/2
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
 LOGITS = math.log(2.0) / THIRDS  # of a bin
@@ -65,6 +67,7 @@ DELAYS = 10.0  # over how many an excess is paid back
 HURRY = 1_000.0  # staleness at which a step may be twice as long as would not overshoot
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
+FALL = 0.3  # of what a hit adds: by more it does not fall, or hits could not raise it far
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
 NOWHERE = -1  # the bin of a score that is not told
 
@@ -138,7 +141,7 @@ def compute_bin(score: float) -> int:
         return 0
     if score >= 1.0:
         return BINS - 1
-    part, power = frexp(score / (1.0 - score))
+    part, power = frexp(LOWER * (score / (1.0 - score)))
     place = int((power + 2.0 * part - 2.0 + DOUBLINGS) * THIRDS) if power > -DOUBLINGS else 0
     return place if place < BINS else BINS - 1
 
@@ -148,7 +151,7 @@ def list_edges() -> list[float]:
     edges = []
     for place in range(1, BINS):
         power, third = divmod(place, THIRDS)
-        odds = (1.0 + third / THIRDS) * POWERS[int(power)]
+        odds = (1.0 + third / THIRDS) * POWERS[int(power)] / LOWER
         edge = odds / (1.0 + odds)
         while compute_bin(edge) >= place:
             edge = math.nextafter(edge, 0.0)
@@ -188,6 +191,8 @@ def find_odds(alpha: float, state: InformedTrackerState) -> float:
         known = rounds[0] * alpha
         if known < 1.0:
             base *= known
+        if base > HIGHEST:
+            base = HIGHEST
     elif base < LOWEST:
         base = LOWEST
     whole = int(base + DOUBLINGS)
@@ -350,8 +355,10 @@ def add_spread(
     """
     bins, place = state.bins, state.place[0]
     below = count_below(state, edge)
-    held = SMOOTH / (1.0 - less) + (state.total[0] - below if step > 0 else below + bins[edge])
-    share, given, extra, at = 0.0, 0, SMOOTH, edge
+    # After a hit less than alpha of it may lie near the threshold: else hits would lower the quantile.
+    extra = SMOOTH if step < 0 else alpha * SMOOTH
+    held = extra / (1.0 - less) + (state.total[0] - below if step > 0 else below + bins[edge])
+    share, given, at = 0.0, 0, edge
     while given < units and 0 <= at < BINS:
         share += bins[at] + extra
         extra *= less
@@ -520,7 +527,8 @@ def learn(
     if told[0] == ALWAYS:  # The base learns what the offset knew.
         aim = -PULL * over / scale[0]
         aim = aim if -CLIP <= aim <= CLIP else CLIP if aim > 0.0 else -CLIP
-        moved += LEAK * (step / last) * (aim - moved)
+        fall, least = LEAK * (aim - moved), -FALL * alpha * last
+        moved += (step / last) * (fall if fall > least else least)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
     owed = 0.0 if threshold > 1.0 and over < 0.0 and error < 0.0 else over
