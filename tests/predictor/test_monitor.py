@@ -510,7 +510,10 @@ def test_a_new_watch_has_seen_nothing_and_stands_before_the_first_round() -> Non
 
 
 def test_a_monitor_shows_its_parameters() -> None:
-    assert repr(Monitor(alpha=0.1)) == "Monitor(alpha=0.1, run_length=1000000.0, clearing=10000.0)"
+    assert (
+        repr(Monitor(alpha=0.1))
+        == "Monitor(alpha=0.1, run_length=1000000.0, clearing=10000.0, is_two_sided=True)"
+    )
 
 
 def test_the_sequence_and_the_band_err_once_in_a_hundred_unless_told() -> None:

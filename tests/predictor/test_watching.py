@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Predictor, ScaledResiduals
+from keyhole import HIT, MISS, Gate, Predictor, Probabilities, ScaledResiduals
 from keyhole.errors import InvalidError
 from keyhole.predictor.monitor import Alarm, Monitor, Watch
 
@@ -151,3 +151,32 @@ def test_what_was_learnt_from_history_is_heard() -> None:
         predictor.learn(predictor.predict(SCORES[0]), MISS)
         watches.append(predictor.watch)
     assert [watch.doubts != [0.0, 0.0] for watch in watches] == [False, True]
+
+
+@pytest.mark.parametrize("late", [0, 50])
+def test_a_gate_that_accepts_nearly_all_and_is_seldom_wrong_breaks_no_promise(late: int) -> None:
+    """One in a hundred is wrong, at a target of ten: no alarm, and one when that changes."""
+    gate = Gate(alpha=0.1, watch=True)
+    watch: Any = gate._progress.watch
+    waiting: list[Any] = []
+    for number, wrong in enumerate(np.random.default_rng(2).random(4_000).tolist()):
+        decision = gate.decide(0.9 + 0.1 * (number % 7) / 7)
+        if decision.accepted:
+            waiting.append((decision, wrong >= (0.01 if number < 3_000 else 0.6)))
+        if len(waiting) > late:
+            decision, right = waiting.pop(0)
+            gate.learn(decision, right=right)
+        assert watch.alarm is Alarm.NONE or number > 3_000
+        if watch.alarm:
+            break
+    assert watch.alarm is Alarm.TOO_MANY
+    assert number < 3_150
+
+
+def test_sets_that_hold_one_label_at_least_may_miss_as_seldom_as_that_is_wrong() -> None:
+    predictor = Predictor(alpha=0.1, watch=True, score=Probabilities(at_least=1))
+    for wrong in np.random.default_rng(2).random(4_000).tolist():
+        shown = predictor.predict({"cat": 0.98, "dog": 0.02})
+        predictor.learn(shown, label="dog" if wrong < 0.02 else "cat")
+    assert predictor.miss_rate < 0.03
+    assert (predictor.watch.alarms, predictor.watch.starting) == (0, False)

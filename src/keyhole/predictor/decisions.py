@@ -385,9 +385,9 @@ def _count(
     progress.tally.count(miss, 0.0, weight, groups=groups)
     if weight and progress.watch is not None:
         heard = progress.tally.calibrated + then
-        find_monitor(setup.learner.alpha).observe(
-            progress.watch, miss, weight, heard=heard, stale=stale
-        )
+        # Too few are no fault: a good model leaves nothing to refer.
+        monitor = find_monitor(setup.learner.alpha, is_two_sided=False)
+        monitor.observe(progress.watch, miss, weight, heard=heard, stale=stale)
 
 
 def _list_states(progress: Progress, groups: Iterable[int]) -> list[Any]:

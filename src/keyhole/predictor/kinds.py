@@ -232,7 +232,8 @@ class Sets:
         tally = progress.tally
         _, stale = rounds.measure_delay(counted.number, then, tally.predicted, tally.answered)
         if progress.watch is not None:
-            find_monitor(setup.learner.alpha).observe(
+            is_two_sided = not rounds.is_never_empty(setup)
+            find_monitor(setup.learner.alpha, is_two_sided=is_two_sided).observe(
                 progress.watch,
                 counted.miss,
                 counted.weight,

@@ -175,6 +175,9 @@ class Monitor:
         On average at most one false alarm in so many rounds.
     clearing
         On average an alarm that is still right is cleared at most once in so many rounds.
+    is_two_sided
+        Whether too few misses break the promise as too many do: not where everything may be referred,
+        nor where no set is empty.
 
     Examples
     --------
@@ -188,6 +191,7 @@ class Monitor:
     alpha: float
     run_length: float = 1e6
     clearing: float = 1e4
+    is_two_sided: bool = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:
@@ -215,6 +219,7 @@ class Monitor:
         starting = watch.tested == 0
         if starting:
             settled = [known >= most + times * late for most, times in _MOST_HEARD]
+            settled[1] = settled[1] or not self.is_two_sided
             if all(settled):
                 watch.begin_anew()
                 starting = False
@@ -262,7 +267,8 @@ class Monitor:
         high, low = bets.targets
         above, below = size * (miss - high), size * (miss - low)
         evidence, most = watch.evidence, 0.0
-        for k, bet in enumerate(bets.slopes):
+        slopes = bets.slopes if self.is_two_sided else bets.slopes[: len(ABOVE)]
+        for k, bet in enumerate(slopes):
             factor = 1.0 + bet * (above if bet > 0.0 else below)
             evidence[k] = worth = (1.0 + evidence[k]) * factor
             if worth > most:
@@ -319,9 +325,9 @@ def _raise(watch: Watch, best: int) -> None:
 
 
 @lru_cache(maxsize=1024)
-def find_monitor(alpha: float) -> Monitor:
+def find_monitor(alpha: float, *, is_two_sided: bool = True) -> Monitor:
     """Return the monitor of a miss rate, with the usual run length."""
-    return Monitor(alpha=alpha)
+    return Monitor(alpha=alpha, is_two_sided=is_two_sided)
 
 
 def bet_on(rate: float, *, against: float) -> float:

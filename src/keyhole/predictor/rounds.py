@@ -154,7 +154,8 @@ def settle(setup: "Setup", progress: Progress, waiting: Round[R], outcome: Outco
         _observe_weighted(learner, progress, memo, answer, weight)
     if (watch := progress.watch) is not None:
         heard = tally.calibrated + then
-        find_monitor(learner.alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
+        monitor = find_monitor(learner.alpha, is_two_sided=not is_never_empty(setup))
+        monitor.observe(watch, miss, weight, heard=heard, stale=tally.stale)
     tally.count(miss, shown.size, weight, stale, groups)
     # Within an ``if`` the interpreter compares floats in less than half the time.
     if not (
@@ -165,6 +166,11 @@ def settle(setup: "Setup", progress: Progress, waiting: Round[R], outcome: Outco
     ):
         _note_unusual(tally, outcome, threshold=shown.threshold, alpha=learner.alpha)
     return outcome
+
+
+def is_never_empty(setup: "Setup") -> bool:
+    """Return whether sets have a floor, so that misses may stay below their target for good."""
+    return getattr(setup.score, "at_least", 0) > 0
 
 
 def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: float) -> None:
