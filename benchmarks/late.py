@@ -50,7 +50,7 @@ _observe: Any = None
 @kernel
 def observe_alike(settings: Any, state: Any, memo: Array, answer: Answer) -> None:
     """Hear an answer as if it had come at once."""
-    _observe(settings, state, memo, Answer(answer.miss, answer.score, 0.0, 0.0, 0.0))
+    _observe(settings, state, memo, Answer(answer.miss, answer.score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0))
 
 
 ALIKE: dict[str, Rule[...]] = {}
