@@ -1,5 +1,6 @@
 """river's own checks pass, and its loops calibrate the sets."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ from river import base, datasets, evaluate, linear_model, metrics, naive_bayes, 
 from river.checks import yield_checks
 
 import keyhole
+from keyhole.errors import LabelError
 from keyhole.integrations.river import OnlineIntervalRegressor, OnlineSetClassifier, _OpenRounds
 
 
@@ -145,6 +147,13 @@ def test_history_calibrates_model_and_predictor_and_no_round_is_counted(kind: st
     plain.calibrate(outputs, labels)
     assert plain.dump() == model.predictor.dump()
     assert model.predict_one(data[0][0]) == twin.predict_one(data[0][0])
+
+
+def test_history_without_a_truth_is_refused_before_the_model_learns_from_it() -> None:
+    model = OnlineIntervalRegressor(linear_model.LinearRegression(), alpha=0.1)
+    with pytest.raises(LabelError, match="nan does not say what was true; leave the case out"):
+        model.calibrate([({"x": 1.0}, math.nan)])
+    assert model._wrapped_model.weights == {}
 
 
 def test_features_and_groups_of_history_are_entries_of_its_cases() -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
+from keyhole.checks import is_missing
 from keyhole.errors import FeedbackError, LabelError, MissingExtraError, ScoreError
 from keyhole.feedback import Answer
 from keyhole.integrations._cases import read_case, start_predictor
@@ -117,6 +118,8 @@ class _Online(base.Wrapper):
         """
         outputs, labels, known = [], [], []
         for x, y in cases:
+            if is_missing(y):
+                raise LabelError(f"{y!r} does not say what was true; leave the case out")
             output = self._output(x, {})
             if output is not None:
                 outputs.append(output)
