@@ -221,3 +221,11 @@ def test_a_gate_bears_a_bias_of_half_an_answer_and_steps_no_farther_for_it() -> 
             positions.append(float(gate.progress.state.position[0]))
     assert gate.progress.tally.bias == pytest.approx(30 / 50)
     assert max(np.diff(positions)) < 0.5
+
+
+def test_a_judge_may_say_that_an_empty_set_was_right_and_it_counts_as_the_miss_that_it_is() -> None:
+    predictor = Predictor("logit-tracker", alpha=0.3)
+    shown = predictor.predict([0.3, 0.2])
+    assert not shown.labels
+    predictor.learn(shown, judged=HIT)
+    assert predictor._progress.tally.misses == 1.0

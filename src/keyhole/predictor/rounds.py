@@ -382,8 +382,10 @@ def read_judged(
             f"judged={judged!r:.80} is no verdict on a set; give keyhole.HIT or keyhole.MISS, and the "
             "truth of a round that was checked beside it, as label=..."
         )
-    outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
     check, known = _UNKNOWN, _find_known(waiting)
+    if waiting.prediction.size == 0.0 and judged == HIT:
+        judged = MISS  # The judge errs: an empty set holds nothing.
+    outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
     if (answer, score, loss) != (None, None, None) or label is not MISSING:
         truth = read_answer(learner, waiting, answer, label=label, score=score, loss=loss)
         check = truth.miss - outcome.miss
