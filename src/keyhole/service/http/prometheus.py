@@ -232,7 +232,8 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float | None]], .
 )  # fmt: skip
 # Of several levels each has a sample of these, with its alpha as the label "level".
 _LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float | None]], ...] = (
-    ("keyhole_stream_misses", "Rounds missed.", "counter", lambda one: one.progress.tally.misses),
+    # No counter: an amendment takes a miss back.
+    ("keyhole_stream_misses", "Rounds missed.", "gauge", lambda one: one.progress.tally.misses),
     ("keyhole_alpha", "Target miss rate.", "gauge", lambda one: one.setup.learner.alpha),
     ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda one: one.progress.tally.miss_rate),
     (_SIZE, "Mean set size.", "gauge", lambda one: one.progress.tally.describe().mean_size),
