@@ -132,7 +132,7 @@ def test_misses_that_are_told_half_as_often_are_no_alarm() -> None:
         predictor, rng = Predictor(alpha=0.1, watch=True), np.random.default_rng(seed)
         for _ in range(3_000):
             shown = predictor.predict([0.9, 0.1])
-            if rng.random() ** 0.3 >= shown.threshold:
+            if shown.labels and rng.random() ** 0.3 >= shown.threshold:
                 predictor.learn(shown, HIT)
             elif rng.random() < 0.5:
                 predictor.learn(shown, MISS, chance=0.5)
