@@ -265,7 +265,7 @@ class InformedTracker(Shared):
 
     def spread(self, edge: int, miss: float, units: int) -> None:
         possible = range(edge, -1, -1) if miss == 1.0 else range(edge, 84)
-        less = 2.0 ** (-2 / 3) if self.bare else 2.0 ** (-1 / 6)
+        less = 2.0 ** (-2 / 3 if self.bare else -1 / 6 if self.word > 5.5 else -1 / 3)
         extra = 16.0 if miss == 1.0 else 16.0 * self.alpha
         claims = extra / (1.0 - less) + sum(self.bins[place] for place in possible)
         claimed, given = 0.0, 0
@@ -370,12 +370,12 @@ class ContextualTracker(InformedTracker):
             for cell, share in shares:
                 visits = self.visits[feature]
                 first = 0.5 / slower / (prior + min(self.alpha * visits[cell], 50.0))
-                longest = most * (k + 1) / (cells * (1.0 + visits[cell]))
+                longest = 0.5 * most * (k + 1) / (cells * (1.0 + visits[cell]))
                 self.weights[feature][cell] -= pull * share * min(first, longest)
                 visits[cell] += share**2
         for group in opened.case.groups:
             first = 0.5 / slower / (prior + min(self.alpha * self.group_visits[group], 50.0))
-            longest = most * (k + 1) / (cells * (1.0 + self.group_visits[group]))
+            longest = 0.5 * most * (k + 1) / (cells * (1.0 + self.group_visits[group]))
             self.group_weights[group] -= pull * min(first, longest)
             self.group_visits[group] += 1.0
         for feature, value, _ in opened.cells:

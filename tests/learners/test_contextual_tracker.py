@@ -103,7 +103,7 @@ class ByHand:
         for cell, share in active:
             visits = self.visits.get(cell, 0.0)
             pace = 0.5 * len(active) + min(self.alpha * visits, 50.0)
-            most = longest * (self.n + 1) / (len(active) * (1.0 + visits))
+            most = longest * (self.n + 1) / (2.0 * len(active) * (1.0 + visits))
             step = news * min(0.5 / pace / slow, most)
             self.table[cell] = self.table.get(cell, 0.0) - step * error * share
             self.visits[cell] = visits + share * share

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Predictor, ScaledResiduals, make, simulate
+from keyhole import HIT, MISS, Predictor, QuantileBands, ScaledResiduals, make, simulate
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask
@@ -319,6 +319,29 @@ def test_scores_that_repeat_leave_no_excess_if_answers_are_late(
     errors = np.where(np.random.default_rng(5).random((4, 8_000)) < share, 1.0, ratio)
     run = simulate(make("informed-tracker", alpha=ALPHA), 1.0 / (1.0 + errors), channel=late)
     assert np.abs(run.misses.sum(axis=1) - ALPHA * 8_000).max() < 60.0
+
+
+@pytest.mark.parametrize(("batch", "most"), [(24, 1.7), (100, 3.5)])
+@pytest.mark.parametrize("half", [0.82, 0.55])
+def test_bands_that_were_too_narrow_are_not_far_too_wide_after_a_batch_of_bare_misses(
+    half: float, batch: int, most: float
+) -> None:
+    """They were 8 and 11 times as wide as right where misses count as if they reached far down."""
+    widths, missed = [], []
+    for seed in range(10):
+        rng, predictor = np.random.default_rng(seed), Predictor(alpha=ALPHA, score=QuantileBands())
+        for _ in range(2):
+            shown = predictor.predict_batch([(-half, half)] * batch)
+            truths = rng.normal(size=batch).tolist()
+            for interval, truth in zip(shown, truths, strict=True):
+                if truth in interval:
+                    predictor.learn(interval, label=truth)
+                else:
+                    predictor.learn(interval, MISS)
+        widths.append(shown[0].size / (2.0 * 1.645))
+        missed.append(np.mean([truth not in shown[0] for truth in truths]))
+    assert np.mean(widths) < most
+    assert np.mean(missed) < ALPHA
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])

@@ -401,8 +401,8 @@ def _step_cells(
 ) -> None:
     """Move every cell of the case, which is in so many groups, against the pull, by its share.
 
-    Together they move no farther than the offset may; a cell that few cases have may move as much
-    farther as they are fewer.
+    Together they move no farther than half of what the offset may, which moves as well; a cell that
+    few cases have may move as much farther as they are fewer.
     """
     active = groups + 2 * settings.features
     for feature in range(settings.features):
@@ -434,7 +434,7 @@ def _step_cell(
     prior: float,
 ) -> None:
     pace = prior + min(settings.alpha * state.visits[cell], settings.memory)
-    longest = most * state.rounds[0] * settings.prior / (prior * (1.0 + state.visits[cell]))
+    longest = 0.5 * most * state.rounds[0] * settings.prior / (prior * (1.0 + state.visits[cell]))
     state.weight[cell] -= pull * share * min(settings.first / pace / damping, longest)
     state.visits[cell] += share * share
 

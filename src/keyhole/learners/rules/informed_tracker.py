@@ -60,7 +60,9 @@ EDGE = math.log((1.0 - MARGIN) / MARGIN)  # the farthest that the offset goes
 FIRST = 0.5  # the first step where nothing but hits and misses is known, as the logit tracker's
 BARE = 300  # bare answers that the histogram hears after the model's word
 SMOOTH = UNITS / 2  # what EM adds to the bin of a missed threshold, and less to those farther away
-FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: over 2 logits, or 1/2
+# How much less a bin on, which makes 2 logits, 1, or 1/2.
+FAR, MIDDLE, NEAR = 0.8908987181403393, 0.7937005259840998, 0.6299605249474366
+SHAPE = 5.5  # outputs of the model: more than what is assumed of residuals counts as
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
 LOGITS = math.log(2.0) / THIRDS  # of a bin
 DELAYS = 10.0  # over how many an excess is paid back
@@ -395,7 +397,9 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
     if state.word[0] > 0.0 and state.rounds[0] < BARE and (miss == 0.0 or miss == 1.0):
         is_known = True
     if is_known:
-        units, less = int(UNITS * answer.pace + 0.5), NEAR if bare[0] else FAR
+        units = int(UNITS * answer.pace + 0.5)
+        # Probabilities that are off are so by far; errors of forecasts have a size.
+        less = NEAR if bare[0] else FAR if state.word[0] > SHAPE else MIDDLE
         add_spread(alpha, state, find_bin(threshold), -1 if miss == 1.0 else 1, units, less)
 
 
