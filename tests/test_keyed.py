@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyhole
+from keyhole import HIT, MISS
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
+from keyhole.feedback import Answer
 from keyhole.keyed import (
     Amended,
     Answered,
@@ -280,6 +282,24 @@ def test_intervals_of_the_default_take_at_most_256_bytes() -> None:
     assert here.progress.tally.unreachable > 0
     assert here.progress.tally.expired > 0
     assert len(state) <= 256
+
+
+@pytest.mark.parametrize("chance", [1.0, 0.1])
+@pytest.mark.parametrize("judged", [None, HIT])
+def test_answers_of_known_chance_and_judges_leave_a_key_below_256_bytes(
+    chance: float, judged: Answer | None
+) -> None:
+    fold, rng, state = make_fold(alpha=0.1), np.random.default_rng(0), b""
+    for number in range(600):
+        shares = rng.dirichlet([0.5] * 3).tolist()
+        state, (shown, *_) = fold.run("a key", state, [Asked(str(number), shares)])
+        is_full = len(shown.region.labels) == 3
+        told = HIT if is_full or (shown.region.labels and rng.random() < 0.9) else MISS
+        verdict = told if judged else None
+        answer = Answered(str(number), told, judged=verdict, chance=chance)
+        state, _ = fold.run("a key", state, [answer])
+        assert len(state) <= 256
+    assert fold.read(state).tally.answered == 600
 
 
 @pytest.mark.parametrize("seed", range(5))

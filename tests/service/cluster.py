@@ -92,7 +92,7 @@ class Pair:
         process = self._primary.get_postmaster_info().process
         if process.is_running():
             process.send_signal(signal.SIGQUIT)
-            process.wait(2 * SECONDS)  # Its file goes first: who then stops what is ending finds nothing.
+            process.wait(2 * SECONDS)  # Its file goes first, and who stops it then finds nothing.
 
     def _control(self, *words: str) -> None:
         self._run("pg_ctl", *words, "--pgdata", f"{self._folder}/standby", "--wait")

@@ -137,11 +137,11 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
     state = learner.layout.pack_narrow(progress.state)
     if len(state) != learner.layout.sizes[1]:
         layout |= WIDE_STATE
+    if layout & WEIGHT or (scale is not None and (width or not scale.is_fixed)):
+        layout |= SQUEEZED  # Counts, weights or residuals take more: let zeros take less.
+        state = _squeeze(state)
     if scale is not None:
         layout |= SCALE
-        if width or not scale.is_fixed:  # Counts or residuals take more: let zeros take less.
-            layout |= SQUEEZED
-            state = _squeeze(state)
         state = scale.pack() + state
     form = _FORMS[layout & _TALLY]
     rule = number_rule(learner.rule.name)
