@@ -25,6 +25,7 @@ class Case:
     features: Sequence[float] = ()
     groups: Sequence[int] = ()
     scores: Sequence[float] = ()
+    is_cut: bool = False
 
 
 @dataclass
@@ -130,7 +131,7 @@ class InformedTracker(Shared):
         super().__init__(alpha)
         self.x = self.excess = self.word = 0.0
         self.bins = [0] * 84
-        self.total = self.place = self.below = self.told = 0
+        self.total = self.place = self.below = self.told = self.left = 0
         self.bare = False
 
     def find_bin(self, score: float) -> int:
@@ -140,7 +141,8 @@ class InformedTracker(Shared):
         return int(clip(math.floor(3.0 * (power - 1 + 2.0 * part - 1.0 + 14.0)), 0, 83))
 
     def move_place(self) -> None:
-        self.total, self.below = sum(self.bins), sum(self.bins[: self.place])
+        self.total = self.left + sum(self.bins)
+        self.below = self.left + sum(self.bins[: self.place])
         need = self.alpha * self.total * self.total / (self.total + 32)
         while self.below > need and self.place > 0:
             self.place -= 1
@@ -149,14 +151,23 @@ class InformedTracker(Shared):
             self.below += self.bins[self.place]
             self.place += 1
 
-    def hear(self, scores: Sequence[float]) -> None:
-        for score in scores:
-            before = int(32.0 * self.word)
-            self.word += score / sum(scores)
-            units = int(32.0 * self.word) - before
-            if units > 0 and self.total + units <= 44_352:
+    def hear(self, case: Case) -> None:
+        whole = sum(case.scores)
+        if case.is_cut:
+            self.hear_share(None, 1.0 - whole)
+        for score in case.scores:
+            self.hear_share(score, score if case.is_cut else score / whole)
+
+    def hear_share(self, score: float | None, share: float) -> None:
+        before = int(32.0 * self.word)
+        self.word += share
+        units = int(32.0 * self.word) - before
+        if units > 0 and self.total + units <= 44_352:
+            if score is not None:
                 self.bins[self.find_bin(score)] += units
-                self.move_place()
+            elif self.k == 0:
+                self.left += units
+            self.move_place()
 
     def find_base(self) -> float:
         if self.total == 0:
@@ -173,8 +184,8 @@ class InformedTracker(Shared):
     def find_odds(self, case: Case) -> float:
         heard = self.k < 20 and self.predicted < 1_000 and len(case.scores) > 1
         heard = heard and (self.k == 0 or self.word < 20.0 - 1e-6)
-        if heard and 0.9 <= sum(case.scores) <= 1.01:
-            self.hear(case.scores)
+        if heard and (case.is_cut or 0.9 <= sum(case.scores) <= 1.01):
+            self.hear(case)
         base = self.find_base()
         whole = math.floor(base)
         return float(2.0**whole * (1.0 + base - whole) * math.exp(self.x))
@@ -207,12 +218,15 @@ class InformedTracker(Shared):
         near = self.bins[max(self.place - apart, 0) : min(self.place + apart, 83) + 1]
         held = stale * sum(near)
         most = math.log(2.0) / 3.0 * len(near) * self.total * (1.0 + stale / 1_000.0)
+        if self.k >= stale:
+            most *= max(1.0, self.excess / (self.scale * self.alpha * stale))
         return most / held if held else math.inf
 
     def find_news(self, opened: Opened, miss: float, stale: float) -> float:
         if self.k >= stale or (self.bare and self.word == 0.0):
             return 1.0
-        lower, usual = sum(self.bins[: self.find_bin(opened.threshold)]), self.alpha * self.total
+        lower = self.left + sum(self.bins[: self.find_bin(opened.threshold)])
+        usual = self.alpha * self.total
         if miss == 1.0 and lower > 2.0 * usual:
             return 2.0 * usual / lower
         return lower / usual if miss == 0.0 and lower < usual else 1.0
@@ -231,15 +245,16 @@ class InformedTracker(Shared):
             due = self.excess / (10.0 * self.scale * stale)
             self.x -= step * pace * clip(due, -self.alpha, self.alpha)
         self.x -= step * pace * error
-        if self.told == 5:
+        if self.told == 5 and 3 <= self.place < 60:
             aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
             self.x += step / self.step * max(self.leak * (aim - self.x), -0.3 * self.alpha * self.step)
         self.x = clip(self.x, -Z, Z)
         if opened.threshold > 1.0 and error < 0.0:
             self.excess = max(self.excess, 0.0)
         self.excess += weight * error
-        if self.k == 0 and self.total > 640:
-            self.bins = [640 * held // self.total for held in self.bins]
+        if self.k == 0:
+            self.left, held = 0, sum(self.bins)
+            self.bins = [640 * one // held for one in self.bins] if held > 640 else self.bins
         elif self.k > 0 and self.total > 44_352:
             self.bins = [held // 2 for held in self.bins]
         self.k += 1

@@ -23,27 +23,32 @@ RULES: dict[str, tuple[Callable[[], Learner], Callable[[], Anew]]] = {
 }
 
 
-def draw_case(rng: np.random.Generator, rule: str, *, speaks: bool) -> Case:
-    scores = rng.dirichlet(np.full(6, 0.5)) * (1.0 if speaks else 0.8)
+def draw_case(rng: np.random.Generator, rule: str, *, total: float, is_cut: bool = False) -> Case:
+    scores = rng.dirichlet(np.full(6, 0.5)) * total
     if rule != "contextual":
-        return Case(scores=scores.tolist())
+        return Case(scores=scores.tolist(), is_cut=is_cut)
     odd = rng.choice([math.nan, math.inf, 0.0, 1.0], 2)
     features = np.where(rng.random(2) < 0.6, rng.normal(size=2), odd)
-    return Case(features.tolist(), np.flatnonzero(rng.random(2) < 0.5).tolist(), scores.tolist())
+    groups = np.flatnonzero(rng.random(2) < 0.5).tolist()
+    return Case(features.tolist(), groups, scores.tolist(), is_cut)
 
 
 @pytest.mark.parametrize("feedback", ["bandit", "semi-bandit", "full"])
 @pytest.mark.parametrize("late", [0, 40])
 @pytest.mark.parametrize("rule", list(RULES))
-def test_rules_written_from_the_page_make_the_same_choices(rule: str, late: int, feedback: str) -> None:
-    """Also where some answers never come, and others have a known chance."""
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_rules_written_from_the_page_make_the_same_choices(
+    rule: str, late: int, feedback: str, *, is_cut: bool
+) -> None:
+    """Also where some answers never come, and others have a known chance, or candidates were cut."""
     make_learner, make_anew = RULES[rule]
     rng = np.random.default_rng(4)
     predictor, anew = keyhole.Predictor(make_learner(), feedback=feedback), make_anew()
     waiting = []
     for _ in range(500):
-        case = draw_case(rng, rule, speaks=late == 0)
-        shown = predictor.predict(case.scores, features=case.features or None, groups=case.groups)
+        case = draw_case(rng, rule, total=0.8 if is_cut else 1.0, is_cut=is_cut)
+        output = dict(enumerate(case.scores)) if is_cut else case.scores
+        shown = predictor.predict(output, features=case.features or None, groups=case.groups)
         opened = anew.choose(case)
         assert shown.threshold == pytest.approx(opened.threshold, abs=1e-11)
         true = int(rng.choice(6, p=np.array(case.scores) / sum(case.scores)))
@@ -69,7 +74,7 @@ def test_rules_written_from_the_page_have_the_same_guards(rule: str) -> None:
     rng = np.random.default_rng(5)
     predictor, anew = keyhole.Predictor(make_learner()), make_anew()
     for number in range(2_500):
-        case = draw_case(rng, rule, speaks=False)
+        case = draw_case(rng, rule, total=0.8)
         shown = predictor.predict(case.scores, features=case.features or None, groups=case.groups)
         opened = anew.choose(case)
         assert shown.threshold == pytest.approx(opened.threshold, abs=1e-11)

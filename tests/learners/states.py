@@ -13,6 +13,7 @@ def draw_informed_state(rng: np.random.Generator, anew: InformedTracker) -> None
     anew.k = int(rng.choice([0, 1, 5, 9, 298, 299, 300, 4_000]))
     held = int(rng.choice([0, 1, 640, 641, 30_000, MOST - 31, MOST - 1, MOST, MOST + 1]))
     anew.bins = rng.multinomial(held, rng.dirichlet(np.full(BINS, 0.05))).tolist()
+    anew.left = int(rng.choice([0, 16, 300])) if anew.k == 0 else 0
     anew.move_place()
     anew.alpha, anew.word = alpha, float(rng.choice([0.0, 0.5, 3.75, 19.99]))
     offset = float(rng.choice([0.0, rng.normal(), 40 * rng.normal()]))

@@ -127,6 +127,8 @@ class ByHand:
         near = bins[max(place - apart, 0) : place + apart + 1]
         held = answer.stale * sum(near)
         most = math.log(2.0) / 3.0 * len(near) * self.base.total[0]
+        if self.n >= answer.stale:
+            most *= max(1.0, self.base.excess[0] / (self.alpha * answer.stale))
         return most * (1.0 + answer.stale / 1_000.0) / held if held else math.inf
 
     def keep(self, j: int, value: float) -> None:
@@ -258,7 +260,9 @@ class FromThePage(ContextualTracker):
 def draw_state(rng: np.random.Generator, alpha: float, features: int, groups: int) -> FromThePage:
     anew = FromThePage(alpha, features=features, groups=groups)
     draw_informed_state(rng, anew)
-    anew.k = anew.k if rng.random() < 0.9 else 2**31 + 7
+    if rng.random() >= 0.9:
+        anew.k, anew.left = 2**31 + 7, 0
+        anew.move_place()
     anew.longest = float(rng.choice([1.0, 2.5]))
     bound = anew.scale * (150.0 + 2.0 * anew.level)
     some = [0.0, bound, bound - 1e-6, bound + 2.0, bound + 5.0, anew.scale * 75.0, rng.normal(0.0, 9.0)]

@@ -52,6 +52,7 @@ HELD = 2**16 - 1  # the most that a bin, or all of them, can hold
 WORD = 20  # answers that the model's word is worth once there is a real one
 LOWEST = -13.0  # doublings: the last bin holds all that is lower, and must not mean every label
 HIGHEST = 6.0  # from farther up the offset would be long on its way down if the model turns unsure
+LEAST, TOP = int(THIRDS * (LOWEST + DOUBLINGS)), int(THIRDS * (HIGHEST + DOUBLINGS))  # their bins
 MARGIN = 1e-6  # A threshold below this is every label,
 MOST_MARGIN = 1.0 - MARGIN  # above this none.
 # The guards keep their bounds at any alpha; who writes 0.9 means a coverage.
@@ -71,7 +72,7 @@ LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always 
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 FALL = 0.3  # of what a hit adds: by more it does not fall, or hits could not raise it far
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
-NOWHERE = -1  # the bin of a score that is not told
+NOWHERE = -1  # the bin of a score that is not told, or of a label that was cut
 
 
 Told: TypeAlias = tuple[Array, Array, Array, Array]  # miss, score, age and staleness of answers
@@ -117,9 +118,10 @@ class InformedTrackerState(NamedTuple):
     """What is known of the truth's scores, and the tracker's offset from that.
 
     ``bins`` are the histogram, ``total`` their sum, ``place`` the bin of the quantile and ``below`` the
-    sum of the bins below it. ``word`` is how many outputs of the model were heard, ``bare`` whether the
-    last hit came without its score, ``told`` how many misses in a row came with theirs. ``scale`` is
-    the largest weight that was ever usual: the guards stand that many times as far out.
+    sum of the bins below it; before the first answer both also count what cut outputs leave over.
+    ``word`` is how many outputs of the model were heard, ``bare`` whether the last hit came without its
+    score, ``told`` how many misses in a row came with theirs. ``scale`` is the largest weight that was
+    ever usual: the guards stand that many times as far out.
     """
 
     offset: Array = np.zeros(1)
@@ -227,12 +229,20 @@ def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) ->
 
 @called
 def trim(alpha: float, state: InformedTrackerState) -> None:
-    """Halve the bins; at the first answer, let the model's word weigh no more than it may instead."""
-    bins, held = state.bins, state.total[0]
-    times, over = (WORD * UNITS, held) if state.rounds[0] == 0 else (1, 2)
-    if times >= over:
-        return
+    """Halve the bins; at the first answer, let the model's word weigh no more than it may instead.
+
+    What cut outputs leave over is forgotten then: answers tell how often the truth is cut.
+    """
+    bins, times, over = state.bins, 1, 2
+    if state.rounds[0] == 0:
+        held = 0
+        for place in range(BINS):
+            held += bins[place]
+        times = min(WORD * UNITS, held)
+        over = held
     state.total[0], state.below[0] = 0, 0
+    if over == 0:
+        return
     for place in range(BINS):
         bins[place] = bins[place] * times // over
         state.total[0] += bins[place]
@@ -271,22 +281,26 @@ def is_word_full(state: InformedTrackerState) -> bool:
 def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) -> None:
     """Learn the model's word: that each of these scores would be the truth's, with this probability.
 
-    Once there is an answer, it weighs no more than it may: where few rounds are answered, it would
-    soon outweigh them.
+    A score of 0 stands for what a cut output leaves over: it lies below all bins, until there is an
+    answer. From then on the model's word weighs no more than it may: where few rounds are answered, it
+    would soon outweigh them.
     """
     if is_word_full(state):
         return
-    _, _, _, words, _, _, _, _, places, lower, totals, bins = state
+    _, _, _, words, rounds, _, _, _, places, lower, totals, bins = state
     word, place, below, total = words[0], places[0], lower[0], totals[0]
     known = int(word * UNITS)
     for which in range(len(scores)):
         word += shares[which]
         before, known = known, int(word * UNITS)
         units = known - before
-        if units > 0 and total + units <= MOST:
-            at = find_bin(scores[which])
-            bins[at] += units
+        is_cut = scores[which] <= 0.0
+        if units > 0 and total + units <= MOST and not (is_cut and rounds[0] > 0):
             total += units
+            at = NOWHERE
+            if not is_cut:
+                at = find_bin(scores[which])
+                bins[at] += units
             if at < place:
                 below += units
             need = alpha * total * total / (total + UNITS)
@@ -304,6 +318,9 @@ def hear_together(
     scores come, unless what is needed for it ends just where a bin does.
     """
     if is_word_full(state):
+        return
+    if len(scores) > 0 and scores[0] <= 0.0:
+        hear(alpha, state, scores, shares)
         return
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
     word, place, units = words[0], places[0], float(UNITS)
@@ -429,7 +446,7 @@ def find_news(
 
 
 @called
-def find_most(state: InformedTrackerState, stale: float) -> float:
+def find_most(alpha: float, state: InformedTrackerState, stale: float) -> float:
     """Return the longest step with which that many answers do not overshoot.
 
     If all of them missed, the threshold then moves to where the histogram says that nothing does, and
@@ -437,7 +454,8 @@ def find_most(state: InformedTrackerState, stale: float) -> float:
     lie close together. The bins around the quantile, as far away as the offset goes, tell how many
     truths there are in a logit. They are the same on both sides and for every round that is open: if
     hits moved the offset by other steps than misses do, the miss rate would not be alpha.
-    Very late answers may take longer steps, because the stream changes before short ones correct it.
+    Very late answers may take longer steps, because the stream changes before short ones correct it;
+    so may those after more misses than a delay can make up: the histogram is no longer right then.
     """
     if state.bare[0] != 0:  # Bare hits do not tell the histogram where truths are.
         return math.inf
@@ -448,6 +466,8 @@ def find_most(state: InformedTrackerState, stale: float) -> float:
     for between in range(low, high):
         held += bins[between]
     most = LOGITS * (high - low) * state.total[0] * (1.0 + stale / HURRY)
+    if state.rounds[0] >= stale:
+        most *= max(1.0, state.excess[0] / (state.scale[0] * alpha * stale))
     return most / (stale * held) if held > 0 else math.inf
 
 
@@ -466,7 +486,7 @@ def find_step(
     if stale == 0.0:
         return last, 1.0, math.inf
     step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    news, most = find_news(alpha, state, threshold, miss, stale), find_most(state, stale)
+    news, most = find_news(alpha, state, threshold, miss, stale), find_most(alpha, state, stale)
     return min(step, most) * news, news, most
 
 
@@ -528,7 +548,8 @@ def learn(
     offset, excess, scale, _, rounds, _, bare, told, places, below, totals, bins = state
     error, over, heard = miss - alpha, excess[0], rounds[0]
     moved = offset[0] - step * pace * error
-    if told[0] == ALWAYS:  # The base learns what the offset knew.
+    # The base learns what the offset knew, unless it is as far up or down as it goes.
+    if told[0] == ALWAYS and LEAST <= places[0] < TOP:
         aim = -PULL * over / scale[0]
         aim = aim if -CLIP <= aim <= CLIP else CLIP if aim > 0.0 else -CLIP
         fall, least = LEAK * (aim - moved), -FALL * alpha * last
