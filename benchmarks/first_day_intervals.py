@@ -3,13 +3,15 @@
 Residuals are normal, Laplace or Student's with three degrees of freedom, normal about a forecast that
 is ten standard deviations too low, or normal and rounded to whole numbers, at alpha 0.1; widths are
 over the right one. The contextual tracker knows the place in the batch and a feature that tells
-nothing; without features it is the informed tracker, bit for bit. Day-ahead prices need the file
+nothing; without features it is the informed tracker, bit for bit. Then bands and first guesses of a
+scale, with outcomes that are told where the interval held them. Day-ahead prices need the file
 hourly_prices.npz, of ``hour``, ``price`` and two forecasts, here or in ../shared/data.
 """
 
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +37,21 @@ BATCHED = NOISES | {
     "biased by 10": (lambda rng, count: rng.normal(10.0, 1.0, count), 2 * 11.2816),
     "whole numbers": (lambda rng, count: rng.normal(size=count).round(), 2 * 2.0),
 }
+# What is given of normal errors: bands, or the scale of residuals, whose median is .67.
+GIVEN: dict[str, tuple[Any, Any]] = {
+    f"bands {word}": (keyhole.QuantileBands(), (-1.6449 * factor, 1.6449 * factor))
+    for word, factor in (
+        ("2 times too narrow", 0.5),
+        ("that are right", 1.0),
+        ("2 times too wide", 2.0),
+    )
+} | {
+    f"a scale 10 times too {word}": (keyhole.ScaledResiduals(scale=0.6745 * factor), 0.0)
+    for word, factor in (("small", 0.1), ("large", 10.0))
+}
+HEADING = (
+    "missed in the second / third / fourth batch, width of the second / fourth over the right one\n"
+)
 
 
 def play_batches(learner: str, truths: Array, size: int) -> tuple[Array, Array]:
@@ -51,10 +68,29 @@ def play_batches(learner: str, truths: Array, size: int) -> tuple[Array, Array]:
     return np.array(missed, dtype=float), np.array(widths)
 
 
+def play_given(learner: str, given: tuple[Any, Any], truths: Array, size: int) -> tuple[Array, Array]:
+    """Return the same for bands or a scale that are given, where a miss does not tell its outcome."""
+    score, output = given
+    predictor = keyhole.Predictor(learner, alpha=ALPHA, score=score)
+    missed, widths = [], []
+    for batch in truths.reshape(-1, size):
+        shown = predictor.predict_batch([output] * size)
+        for one, truth in zip(shown, batch.tolist(), strict=True):
+            missed.append(truth not in one)
+            widths.append(one.width)
+            predictor.learn(one, keyhole.MISS) if missed[-1] else predictor.learn(one, label=truth)
+    return np.array(missed, dtype=float), np.array(widths)
+
+
+def describe(played: list[tuple[Array, Array]], size: int, right: float) -> str:
+    missed, widths = (np.mean(column, axis=0) for column in zip(*played, strict=True))
+    rates = missed.reshape(4, size).mean(axis=1)[1:]
+    second, fourth = (widths.reshape(4, size).mean(axis=1) / right)[[1, 3]]
+    return f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {second:.2f} / {fourth:.2f}"
+
+
 def print_batches(runs: int) -> None:
-    print(
-        "missed in the second / third / fourth batch, width of the second / fourth over the right one\n"
-    )
+    print(HEADING)
     print(f"{'residuals':<14}{'batch':>6}  " + "".join(f"{name:<35}" for name in LEARNERS))
     for name, (draw, right) in BATCHED.items():
         for size in BATCHES:
@@ -64,12 +100,23 @@ def print_batches(runs: int) -> None:
                     play_batches(learner, draw(np.random.default_rng(seed), 4 * size), size)
                     for seed in range(runs)
                 ]
-                missed, widths = (np.mean(column, axis=0) for column in zip(*played, strict=True))
-                rates = missed.reshape(4, size).mean(axis=1)[1:]
-                second, fourth = (widths.reshape(4, size).mean(axis=1) / right)[[1, 3]]
-                found = f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {second:.2f} / {fourth:.2f}"
-                cells.append(found)
+                cells.append(describe(played, size, right))
             print(f"{name:<14}{size:>6}  " + "".join(f"{cell:<35}" for cell in cells), flush=True)
+
+
+def print_given(runs: int) -> None:
+    (draw, right), (before, now, _) = NOISES["normal"], LEARNERS
+    print(f"\n{HEADING}\n{'given':<30}{'batch':>6}  {before:<35}{now:<35}")
+    for name, given in GIVEN.items():
+        for size in (24, 100):
+            cells = []
+            for learner in (before, now):
+                played = [
+                    play_given(learner, given, draw(np.random.default_rng(seed), 4 * size), size)
+                    for seed in range(runs)
+                ]
+                cells.append(describe(played, size, right))
+            print(f"{name:<30}{size:>6}  " + "".join(f"{cell:<35}" for cell in cells), flush=True)
 
 
 def find_prices() -> Path | None:
@@ -157,5 +204,6 @@ def print_endless(*, quick: bool) -> None:
 
 def print_tables(*, quick: bool) -> None:
     print_batches(3 if quick else 50)
+    print_given(3 if quick else 50)
     print_prices(quick=quick)
     print_endless(quick=quick)

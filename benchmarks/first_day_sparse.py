@@ -4,7 +4,8 @@ Eight vague classes whose probabilities are right. First at alpha 0.1, hit or mi
 twenty or fifty, picked at random: the size over that with all answers, and the share missed, from the
 first 1,000 rounds on and in them. "Heard 1 / p times" is how 0.2 did it. Then a judge with 3.5 % false
 misses and 10 % false hits: what truly misses if only the judge is heard, with one round in twenty
-checked, and if the truth is always told.
+checked, and if the truth is always told. Last a gate with a judge who calls one right answer in ten
+wrong and one wrong answer in five right: what it accepts, and how much of that is wrong.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from keyhole import HIT, MISS
 from keyhole.numeric import Array, Counts
 from keyhole.scores import LabelSet
 
-ALPHA, ROUNDS, FIRST = 0.1, 20_000, 1_000
+ALPHA, ROUNDS, FIRST, DECISIONS = 0.1, 20_000, 1_000, 6_000
 FALSE_MISS, FALSE_HIT, CHECKED = 0.035, 0.10, 0.05
 LEARNERS = ("logit-tracker", "informed-tracker")
 Tell = Callable[[keyhole.Predictor, LabelSet, bool], None]
@@ -68,6 +69,41 @@ def tell_judged(checked: float, seed: int) -> Tell:
     return tell
 
 
+def play_gate(alpha: float, first: int, checked: float, seed: int) -> tuple[float, float]:
+    """Return what share is accepted and what share of it is wrong, if so many are checked.
+
+    All of the first accepted answers are, and of the others that share.
+    """
+    rng, gate = np.random.default_rng(seed), keyhole.Gate(alpha=alpha)
+    accepted = wrong = 0
+    for score in rng.beta(3, 1, DECISIONS).tolist():
+        right, is_checked = bool(rng.random() < score), rng.random() < checked
+        decision = gate.decide(score)
+        if not decision.accepted:
+            continue
+        accepted, wrong = accepted + 1, wrong + (not right)
+        word = bool(rng.random() < (0.9 if right else 0.2))
+        if checked == 1.0:
+            gate.learn(decision, right=right)
+        elif accepted <= first or is_checked:
+            gate.learn(decision, right=right, judged=word)
+        else:
+            gate.learn(decision, judged=word)
+    return accepted / DECISIONS, wrong / max(accepted, 1)
+
+
+def print_gates(*, runs: int) -> None:
+    print("\na gate: accepted, wrong of these\n")
+    ways = {"one check in 20": (0, CHECKED), "first 100 too": (100, CHECKED), "the truth": (0, 1.0)}
+    print(f"{'alpha':<8}" + "".join(f"{way:<20}" for way in ways))
+    for alpha in (0.05, 0.1):
+        cells = []
+        for first, checked in ways.values():
+            shares = np.mean([play_gate(alpha, first, checked, seed) for seed in range(runs)], axis=0)
+            cells.append(f"{shares[0]:.3f}, {shares[1]:.3f}")
+        print(f"{alpha:<8}" + "".join(f"{cell:<20}" for cell in cells), flush=True)
+
+
 def print_tables(*, quick: bool) -> None:
     seeds = range(1 if quick else 5)
     rounds = 5_000 if quick else ROUNDS
@@ -108,3 +144,4 @@ def print_tables(*, quick: bool) -> None:
             missed, size = np.mean([run.mean(axis=0) for run in runs], axis=0)
             cells.append(f"{missed:.3f}, {size:.2f}")
         print(f"{alpha:<8}" + "".join(f"{cell:<20}" for cell in cells), flush=True)
+    print_gates(runs=2 if quick else 20)
