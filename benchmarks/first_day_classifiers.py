@@ -43,7 +43,7 @@ def list_classified() -> Iterator[Classified]:
     """Yield each pool of cases, in the order of the classes."""
     digits = digit_guesses()
     yield Classified(*sort_cases(digits.probabilities, digits.digits))
-    for folder in (Path(), Path("../shared/data")):
+    for folder in (Path(), Path(__file__).parents[2] / "shared" / "data"):
         if (folder / IMAGENET).exists():
             pool = imagenet.load(folder / IMAGENET)
             logits = np.asarray(pool.values, dtype=np.float64)

@@ -280,7 +280,7 @@ class InformedTracker(Shared):
 
     def spread(self, edge: int, miss: float, units: int) -> None:
         possible = range(edge, -1, -1) if miss == 1.0 else range(edge, 84)
-        less = 2.0 ** (-2 / 3 if self.bare else -1 / 6 if self.word > 5.5 else -1 / 3)
+        less = 2.0 ** (-2 / 3 if self.bare else -1 / 6 if self.word > 5.5 else -1 / 4)
         extra = 16.0 if miss == 1.0 else 16.0 * self.alpha
         claims = extra / (1.0 - less) + sum(self.bins[place] for place in possible)
         claimed, given = 0.0, 0

@@ -61,8 +61,8 @@ EDGE = math.log((1.0 - MARGIN) / MARGIN)  # the farthest that the offset goes
 FIRST = 0.5  # the first step where nothing but hits and misses is known, as the logit tracker's
 BARE = 300  # bare answers that the histogram hears after the model's word
 SMOOTH = UNITS / 2  # what EM adds to the bin of a missed threshold, and less to those farther away
-# How much less a bin on, which makes 2 logits, 1, or 1/2.
-FAR, MIDDLE, NEAR = 0.8908987181403393, 0.7937005259840998, 0.6299605249474366
+# How much less a bin on: over 2 logits, 4/3, or 1/2.
+FAR, MIDDLE, NEAR = 0.8908987181403393, 0.8408964152537145, 0.6299605249474366
 SHAPE = 5.5  # outputs of the model: more than what is assumed of residuals counts as
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
 LOGITS = math.log(2.0) / THIRDS  # of a bin
