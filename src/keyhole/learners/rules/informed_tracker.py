@@ -623,9 +623,9 @@ informed_tracker = Rule(
         "ones: bounds.excess(open=...)) and threshold 0 cannot miss",
         source="this project; keyhole.bounds.excess has the numbers",
         late="the histogram learns from late answers as well, and the offset moves less: with "
-        "answers 1,000 rounds late sets are 1.2 times the best on average and 3.6 times at worst once "
-        "it has settled; where scores begin far off, or jump, 1.8 times those of prompt answers on "
-        "average (2.5 at alpha below 0.05) and 16 times at worst (60; 231 in batches of 1,000), so "
-        "that logit-tracker is better there",
+        "answers 1,000 rounds late sets are 1.2 times the best on average and 3.9 times at worst once "
+        "it has settled; where scores begin far off, or jump, 1.9 times those of prompt answers on "
+        "average (1.6 at alpha below 0.05) and 8.1 times at worst (28.2 in batches of 1,000), so that "
+        "logit-tracker is better there",
     ),
 )
