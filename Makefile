@@ -38,7 +38,8 @@ LONG := --ignore=tests/learners/contract/test_excess.py \
 	--ignore=tests/predictor/test_combinations.py
 # Each process computes in one thread: several that wait for each other on the same cores take up to 100
 # times as long.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/pytest --numprocesses=3 --dist=loadfile
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(RUN)/pytest --numprocesses=3 --dist=loadfile
 test: $(VENV)/ready
 	$(PYTEST)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/learners tests/predictor tests/simulation $(LONG)
@@ -89,9 +90,9 @@ check: $(VENV)/ready
 docs: $(VENV)/ready
 	$(RUN)/python docs/site.py
 
-# What the snippets of README and docs print now, written into the pages.
+# What the snippets of README and docs print now, written into the pages; in one thread, as in the tests.
 snippets: $(VENV)/ready
-	$(RUN)/python -m tests.docs.refresh
+	$(ONE_THREAD) $(RUN)/python -m tests.docs.refresh
 
 # Line and branch coverage of the interpreted lane, where the kernels are seen too.
 coverage: $(VENV)/ready
