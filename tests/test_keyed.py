@@ -290,7 +290,7 @@ def test_intervals_of_the_default_take_at_most_256_bytes() -> None:
 def test_answers_of_known_chance_and_judges_leave_a_key_below_256_bytes(
     chance: float, judged: Answer | None
 ) -> None:
-    fold, rng, state = make_fold(alpha=0.1), np.random.default_rng(0), b""
+    fold, rng, state = make_fold(alpha=0.1, lifetime=10**6), np.random.default_rng(0), b""
     for number in range(600):
         shares = rng.dirichlet([0.5] * 3).tolist()
         state, (shown, *_) = fold.run("a key", state, [Asked(str(number), shares)])
@@ -302,6 +302,8 @@ def test_answers_of_known_chance_and_judges_leave_a_key_below_256_bytes(
         state, _ = fold.run("a key", state, [answer])
         assert len(state) <= 256
     assert fold.read(state).tally.answered == 600
+    state, _ = fold.run("a key", state, [Asked("open", [0.5, 0.3, 0.2], 7)])
+    assert fold.next_due(state) == 7 + 10**6
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -219,7 +219,7 @@ class InformedTracker(Shared):
         held = stale * sum(near)
         most = math.log(2.0) / 3.0 * len(near) * self.total * (1.0 + stale / 1_000.0)
         if self.k >= stale:
-            most *= max(1.0, self.excess / (self.scale * self.alpha * stale))
+            most *= max(1.0, self.excess / (self.scale * (self.alpha * stale + 10.0)))
         return most / held if held else math.inf
 
     def find_news(self, opened: Opened, miss: float, stale: float) -> float:

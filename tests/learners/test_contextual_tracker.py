@@ -128,7 +128,7 @@ class ByHand:
         held = answer.stale * sum(near)
         most = math.log(2.0) / 3.0 * len(near) * self.base.total[0]
         if self.n >= answer.stale:
-            most *= max(1.0, self.base.excess[0] / (self.alpha * answer.stale))
+            most *= max(1.0, self.base.excess[0] / (self.alpha * answer.stale + 10.0))
         return most * (1.0 + answer.stale / 1_000.0) / held if held else math.inf
 
     def keep(self, j: int, value: float) -> None:

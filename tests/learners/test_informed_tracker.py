@@ -647,7 +647,7 @@ def test_scores_that_lay_close_together_and_spread_are_followed_within_a_few_bat
             for shown in predictor.predict_batch([[one, 0.0] for one in true[begin : begin + 100]]):
                 missed += [0 not in shown] if begin >= 2_200 else []
                 predictor.learn(shown, label=0) if 0 in shown else predictor.learn(shown, MISS)
-    assert np.mean(missed) < 0.17
+    assert np.mean(missed) < 0.2
 
 
 class FromThePage(InformedTracker):

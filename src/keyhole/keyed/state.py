@@ -241,9 +241,12 @@ def find_due(content: bytes, learner: Learner) -> int:
     """Return when the first open round of a state that ``pack`` wrote is due; never if none is."""
     with suppress(struct.error):
         layout, closed, _ = _LAYOUT.unpack_from(content)
-        if layout >> VERSION_AT == VERSION and not layout & (SCALE | SQUEEZED):
-            size = learner.layout.sizes[not layout & WIDE_STATE]
-            end = _FORMS[layout & _TALLY].size + size + DIGEST * closed
+        if layout >> VERSION_AT == VERSION and not layout & SCALE:
+            size, begin = learner.layout.sizes[not layout & WIDE_STATE], _FORMS[layout & _TALLY].size
+            if layout & SQUEEZED:
+                width = -(-size // 8)
+                size = width + int.from_bytes(content[begin : begin + width], "little").bit_count()
+            end = begin + size + DIGEST * closed
             return int(_OPEN.unpack_from(content, end)[1]) if len(content) > end else NEVER
     return unpack(content, learner).earliest
 

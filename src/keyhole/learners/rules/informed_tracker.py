@@ -68,6 +68,7 @@ KNEE = 400.0  # staleness beyond which the offset slows down more than the logit
 LOGITS = math.log(2.0) / THIRDS  # of a bin
 DELAYS = 10.0  # over how many an excess is paid back
 HURRY = 1_000.0  # staleness at which a step may be twice as long as would not overshoot
+USUAL = 10.0  # misses that a delay may have too many by chance
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 FALL = 0.3  # of what a hit adds: by more it does not fall, or hits could not raise it far
@@ -467,7 +468,7 @@ def find_most(alpha: float, state: InformedTrackerState, stale: float) -> float:
         held += bins[between]
     most = LOGITS * (high - low) * state.total[0] * (1.0 + stale / HURRY)
     if state.rounds[0] >= stale:
-        most *= max(1.0, state.excess[0] / (state.scale[0] * alpha * stale))
+        most *= max(1.0, state.excess[0] / (state.scale[0] * (alpha * stale + USUAL)))
     return most / (stale * held) if held > 0 else math.inf
 
 
