@@ -157,13 +157,18 @@ def _squeeze(content: bytes) -> bytes:
 
 def _stretch(content: bytes, size: int) -> tuple[bytes, int]:
     """Return so many bytes as they were before ``_squeeze``, and how many it had left of them."""
-    width = -(-size // 8)
+    width, end = -(-size // 8), _measure_squeezed(content, size)
     bits = f"{int.from_bytes(content[:width], 'little'):0{size}b}"
-    end = width + bits.count("1")
     if len(content) < end or len(bits) > size:
         raise InvalidError("the learner's state is cut short")
     rest = iter(content[width:end])
     return bytes([next(rest) if bit == "1" else 0 for bit in bits]), end
+
+
+def _measure_squeezed(content: bytes, size: int) -> int:
+    """Return how many bytes so many take without those that are 0."""
+    width = -(-size // 8)
+    return width + int.from_bytes(content[:width], "little").bit_count()
 
 
 def _note_rare(tally: Tally, rare: list[float]) -> int:
@@ -244,8 +249,7 @@ def find_due(content: bytes, learner: Learner) -> int:
         if layout >> VERSION_AT == VERSION and not layout & SCALE:
             size, begin = learner.layout.sizes[not layout & WIDE_STATE], _FORMS[layout & _TALLY].size
             if layout & SQUEEZED:
-                width = -(-size // 8)
-                size = width + int.from_bytes(content[begin : begin + width], "little").bit_count()
+                size = _measure_squeezed(content[begin:], size)
             end = begin + size + DIGEST * closed
             return int(_OPEN.unpack_from(content, end)[1]) if len(content) > end else NEVER
     return unpack(content, learner).earliest
