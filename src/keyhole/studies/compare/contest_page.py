@@ -26,7 +26,9 @@ from keyhole.studies.compare.listing import Listed
 
 Chart = dict[str, Any]  # a part of what plotly draws
 
-FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
+FOLLOWED = (
+    "informed-tracker", "logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps",
+)  # fmt: skip
 _LARGEST, _SMALLEST = 100.0, 0.7  # ratios of size that are drawn
 
 

@@ -6,7 +6,7 @@ const chips = [...document.querySelectorAll(".chips button")];
 const night = window.matchMedia("(prefers-color-scheme: dark)");
 const LIGHT = ["#1d4ed8", "#059669", "#7c3aed", "#0891b2", "#dc2626", "#db2777", "#a16207", "#4d7c0f", "#ea580c", "#475569"];
 const DARK = ["#60a5fa", "#34d399", "#a78bfa", "#22d3ee", "#f87171", "#f472b6", "#fbbf24", "#a3e635", "#fb923c", "#94a3b8"];
-const FIRST = ["logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps"];
+const FIRST = ["informed-tracker", "logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps"];
 const order = [...FIRST, ...chips.map((chip) => chip.dataset.learner).filter((name) => !FIRST.includes(name))];
 const drawn = new Set();
 
