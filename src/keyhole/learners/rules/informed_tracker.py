@@ -14,7 +14,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from math import frexp
+from math import frexp, inf
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -421,23 +421,13 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
         add_spread(alpha, state, find_bin(threshold), -1 if miss == 1.0 else 1, units, less)
 
 
-@kernel
-def has_base(state: InformedTrackerState) -> bool:
-    """Return whether more than bare hits and misses is known: without it this is the logit tracker."""
-    return state.bare[0] == 0 or state.word[0] > 0.0
-
-
 @called
-def find_news(
-    alpha: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
-) -> float:
-    """Return how much of a stale answer is news to the base, at most 1.
+def find_news(alpha: float, state: InformedTrackerState, threshold: float, miss: float) -> float:
+    """Return how much of a stale answer is news to the base at the start, at most 1.
 
-    At the start a threshold may have missed often, or hardly ever, because it was far off. The base
+    A threshold may have missed often, or hardly ever, because it was far off. The base
     knows of that by now and has moved away; the offset must not do so again.
     """
-    if state.rounds[0] >= stale or not has_base(state):
-        return 1.0
     lower, fair = 1.0 * count_below(state, find_bin(threshold)), alpha * state.total[0]
     if miss == 1.0 and lower > 2.0 * fair:
         return 2.0 * fair / lower
@@ -458,18 +448,25 @@ def find_most(alpha: float, state: InformedTrackerState, stale: float) -> float:
     Very late answers may take longer steps, because the stream changes before short ones correct it;
     so may those after more misses than a delay can make up: the histogram is no longer right then.
     """
-    if state.bare[0] != 0:  # Bare hits do not tell the histogram where truths are.
-        return math.inf
-    place, bins = state.place[0], state.bins
-    apart = int(abs(state.offset[0]) / LOGITS)
-    low, high = max(place - apart, 0), min(place + apart + 1, BINS)
-    held = 0
+    offset, excess, scale, _, rounds, _, _, _, places, _, totals, bins = state
+    place, apart, held = places[0], int(abs(offset[0]) / LOGITS), 0
+    low = place - apart if place > apart else 0
+    high = place + apart + 1 if place + apart < BINS else BINS
     for between in range(low, high):
         held += bins[between]
-    most = LOGITS * (high - low) * state.total[0] * (1.0 + stale / HURRY)
-    if state.rounds[0] >= stale:
-        most *= max(1.0, state.excess[0] / (state.scale[0] * (alpha * stale + USUAL)))
-    return most / (stale * held) if held > 0 else math.inf
+    if held == 0:
+        return inf
+    most = LOGITS * (high - low) * totals[0] * (1.0 + stale / HURRY)
+    if rounds[0] >= stale:
+        longer = excess[0] / (scale[0] * (alpha * stale + USUAL))
+        most = most * longer if longer > 1.0 else most
+    return most / (stale * held)
+
+
+@kernel
+def damp(last: float, stale: Any) -> Any:
+    """Return the step of a stale answer, or the steps of several, if it does not overshoot."""
+    return last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
 
 
 @called
@@ -477,18 +474,20 @@ def find_step(
     alpha: float, last: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
 ) -> tuple[float, float, float]:
     """Return the step of the offset; how much of the answer is news; and the longest step there is."""
-    rounds = state.rounds[0]
-    if not has_base(state):
+    rounds, bare = state.rounds[0], state.bare[0]
+    if bare != 0 and state.word[0] == 0.0:  # Nothing but hits and misses: this is the logit tracker.
         step, error = max(last, FIRST / (1.0 + alpha * rounds)), miss - alpha
         if stale > 0.0:
             hit = error < 0.0 and state.excess[0] + alpha * rounds < 0.5
             step = shorten(step, last, stale, -error if hit else 0.0)
-        return step, 1.0, math.inf
+        return step, 1.0, inf
     if stale == 0.0:
-        return last, 1.0, math.inf
-    step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    news, most = find_news(alpha, state, threshold, miss, stale), find_most(alpha, state, stale)
-    return min(step, most) * news, news, most
+        return last, 1.0, inf
+    step = damp(last, stale)
+    news = find_news(alpha, state, threshold, miss) if rounds < stale else 1.0
+    # Bare hits do not tell the histogram where truths are.
+    most = find_most(alpha, state, stale) if bare == 0 else inf
+    return (step if step < most else most) * news, news, most
 
 
 @called
@@ -506,9 +505,10 @@ def begin_step(
     Steps of different lengths do not add up to the excess: alone they would let it grow up to a guard.
     """
     step, news, most = find_step(alpha, last, state, threshold, miss, stale)
-    if most < math.inf and step >= most * news:
+    if most < inf and step >= most * news:
         due = state.excess[0] / (state.scale[0] * DELAYS * stale)
-        state.offset[0] -= step * pace * min(max(due, -alpha), alpha)
+        due = due if -alpha <= due <= alpha else alpha if due > 0.0 else -alpha
+        state.offset[0] -= step * pace * due
     return step
 
 
@@ -587,14 +587,15 @@ def observe_table(
     misses, scores, ages, stales = told
     alpha, last, _ = settings
     bins = np.searchsorted(EDGES, scores, side="right")
-    columns = (misses, bins, ages, stales)
+    columns = (misses, bins, ages, stales, damp(last, stales))
     rows = zip(thresholds, *(column.tolist() for column in columns), strict=True)
-    bare, lateness = state.bare, state.lateness
-    for threshold, miss, at, age, stale in rows:
-        step = last
+    bare, lateness, rounds = state.bare, state.lateness, state.rounds
+    for threshold, miss, at, age, stale, step in rows:
         if stale > 0.0 and age > lateness[0]:
             raise_level(lateness, age)
-        if bare[0] or stale > 0.0:
+        # Most steps are neither cut short nor of an answer from before the histogram knew anything.
+        is_cut = stale > 0.0 and (rounds[0] < stale or step >= find_most(alpha, state, stale))
+        if bare[0] or is_cut:
             step = begin_step(alpha, last, state, threshold, miss, stale, 1.0)
         learn(alpha, last, state, threshold, miss, step, 1.0, 1.0, at)
 
