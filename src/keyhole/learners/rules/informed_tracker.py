@@ -449,16 +449,18 @@ def find_most(alpha: float, state: InformedTrackerState, stale: float) -> float:
     so may those after more misses than a delay can make up: the histogram is no longer right then.
     """
     offset, excess, scale, _, rounds, _, _, _, places, _, totals, bins = state
-    place, apart, held = places[0], int(abs(offset[0]) / LOGITS), 0
+    place, over = places[0], excess[0]
+    apart = int(abs(offset[0]) / LOGITS)
     low = place - apart if place > apart else 0
     high = place + apart + 1 if place + apart < BINS else BINS
-    for between in range(low, high):
+    held = bins[low]
+    for between in range(low + 1, high):
         held += bins[between]
     if held == 0:
         return inf
     most = LOGITS * (high - low) * totals[0] * (1.0 + stale / HURRY)
-    if rounds[0] >= stale:
-        longer = excess[0] / (scale[0] * (alpha * stale + USUAL))
+    if over > 0.0 and rounds[0] >= stale:
+        longer = over / (scale[0] * (alpha * stale + USUAL))
         most = most * longer if longer > 1.0 else most
     return most / (stale * held)
 
@@ -491,6 +493,16 @@ def find_step(
 
 
 @called
+def pay_back(alpha: float, state: InformedTrackerState, step: float, stale: float) -> None:
+    """Let the offset make up for some of the excess so far, because a step was cut short.
+
+    Steps of different lengths do not add up to the excess: alone they would let it grow up to a guard.
+    """
+    due = state.excess[0] / (state.scale[0] * DELAYS * stale)
+    state.offset[0] -= step * (due if -alpha <= due <= alpha else alpha if due > 0.0 else -alpha)
+
+
+@called
 def begin_step(
     alpha: float,
     last: float,
@@ -500,15 +512,10 @@ def begin_step(
     stale: float,
     pace: float,
 ) -> float:
-    """Return the step of the offset; where it was cut short, some of the excess so far is paid back.
-
-    Steps of different lengths do not add up to the excess: alone they would let it grow up to a guard.
-    """
+    """Return the step of the offset; where it was cut short, some of the excess is paid back."""
     step, news, most = find_step(alpha, last, state, threshold, miss, stale)
     if most < inf and step >= most * news:
-        due = state.excess[0] / (state.scale[0] * DELAYS * stale)
-        due = due if -alpha <= due <= alpha else alpha if due > 0.0 else -alpha
-        state.offset[0] -= step * pace * due
+        pay_back(alpha, state, step * pace, stale)
     return step
 
 
@@ -593,10 +600,11 @@ def observe_table(
     for threshold, miss, at, age, stale, step in rows:
         if stale > 0.0 and age > lateness[0]:
             raise_level(lateness, age)
-        # Most steps are neither cut short nor of an answer from before the histogram knew anything.
-        is_cut = stale > 0.0 and (rounds[0] < stale or step >= find_most(alpha, state, stale))
-        if bare[0] or is_cut:
+        if bare[0] or rounds[0] < stale:
             step = begin_step(alpha, last, state, threshold, miss, stale, 1.0)
+        elif stale > 0.0 and step >= (most := find_most(alpha, state, stale)):
+            step = most
+            pay_back(alpha, state, step, stale)
         learn(alpha, last, state, threshold, miss, step, 1.0, 1.0, at)
 
 
