@@ -7,12 +7,12 @@ random order and sorted by class, at alpha 0.05, 0.1 and 0.2. Each cell is a mea
 
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import keyhole
+from first_day_intervals import find_file
 from keyhole import HIT, MISS
 from keyhole.numeric import Array, Counts
 from keyhole.scenarios import imagenet
@@ -43,14 +43,14 @@ def list_classified() -> Iterator[Classified]:
     """Yield each pool of cases, in the order of the classes."""
     digits = digit_guesses()
     yield Classified(*sort_cases(digits.probabilities, digits.digits))
-    for folder in (Path(), Path(__file__).parents[2] / "shared" / "data"):
-        if (folder / IMAGENET).exists():
-            pool = imagenet.load(folder / IMAGENET)
-            logits = np.asarray(pool.values, dtype=np.float64)
-            outputs = np.exp(logits - logits.max(axis=1, keepdims=True))
-            yield Classified(*sort_cases(outputs / outputs.sum(axis=1, keepdims=True), pool.labels))
-            return
-    print(f"without ImageNet, because {IMAGENET} is not here")
+    path = find_file(IMAGENET)
+    if path is None:
+        print(f"without ImageNet, because {IMAGENET} is not here")
+        return
+    pool = imagenet.load(path)
+    logits = np.asarray(pool.values, dtype=np.float64)
+    outputs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    yield Classified(*sort_cases(outputs / outputs.sum(axis=1, keepdims=True), pool.labels))
 
 
 def sort_cases(outputs: Array, labels: Counts) -> tuple[Array, Counts]:

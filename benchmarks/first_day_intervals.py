@@ -78,7 +78,10 @@ def play_given(learner: str, given: tuple[Any, Any], truths: Array, size: int) -
         for one, truth in zip(shown, batch.tolist(), strict=True):
             missed.append(truth not in one)
             widths.append(one.width)
-            predictor.learn(one, keyhole.MISS) if missed[-1] else predictor.learn(one, label=truth)
+            if missed[-1]:
+                predictor.learn(one, keyhole.MISS)
+            else:
+                predictor.learn(one, label=truth)
     return np.array(missed, dtype=float), np.array(widths)
 
 
@@ -119,9 +122,9 @@ def print_given(runs: int) -> None:
             print(f"{name:<30}{size:>6}  " + "".join(f"{cell:<35}" for cell in cells), flush=True)
 
 
-def find_prices() -> Path | None:
+def find_file(name: str) -> Path | None:
     places = (Path(), Path(__file__).parents[2] / "shared" / "data")
-    return next((place / PRICES for place in places if (place / PRICES).exists()), None)
+    return next((place / name for place in places if (place / name).exists()), None)
 
 
 def play_prices(learner: str, forecasts: Array, prices: Array, features: Array) -> str:
@@ -156,7 +159,7 @@ def play_prices(learner: str, forecasts: Array, prices: Array, features: Array) 
 
 
 def print_prices(*, quick: bool) -> None:
-    path = find_prices()
+    path = find_file(PRICES)
     if path is None:
         print(f"\nday-ahead prices: there is no {PRICES}")
         return
@@ -184,7 +187,7 @@ def print_prices(*, quick: bool) -> None:
 
 def print_endless(*, quick: bool) -> None:
     """Print which share of the intervals of day-ahead prices is the whole line, after a week."""
-    path = find_prices()
+    path = find_file(PRICES)
     if path is None:
         return
     held = np.load(path)
