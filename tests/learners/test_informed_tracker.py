@@ -257,6 +257,21 @@ def test_a_stale_answer_moves_the_offset_less() -> None:
     assert state.offset[0] == pytest.approx(0.01 / slower)
 
 
+@pytest.mark.parametrize(("excess", "times"), [(-60.0, 1.0), (20.0, 1.0), (60.0, 3.0), (90.0, 4.5)])
+def test_a_step_that_would_overshoot_is_longer_after_more_misses_than_a_delay_can_make_up(
+    excess: float, times: float
+) -> None:
+    """All truths lie in one bin, .23 logits wide; of 100 rounds 10 may miss, and 10 more by chance."""
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    state.rounds[0], state.place[0], state.excess[0] = 200, 40, excess
+    state.bins[40] = state.total[0] = 10 * UNITS
+    learner.observe(state, [0.5], Answer(0.0, 0.3, age=100.0, stale=100.0))
+    step = times * math.log(2.0) / 3.0 * 1.1 / 100.0
+    due = min(max(excess / 1_000.0, -ALPHA), ALPHA)
+    assert state.offset[0] == pytest.approx(step * (ALPHA - due))
+
+
 @pytest.mark.parametrize(("offset", "bins"), [(0.2, 1), (-0.5, 5)])
 @pytest.mark.parametrize(
     ("threshold", "miss", "news"),
